@@ -7,8 +7,8 @@
 #include <array>
 #include <cctype>
 
-#include "base/ascii.h"
 #include "base/failure.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {

@@ -3,15 +3,25 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-
-#include "base/priority.h"
+#include <fstream>
+#include <string>
 
 namespace babelring {
+
+void lower_priority(pid_t pid, int steps) {
+  const auto process = static_cast<id_t>(pid);
+  constexpr int lowest = 19;
+  setpriority(PRIO_PROCESS, process, std::min(lowest, getpriority(PRIO_PROCESS, process) + steps));
+  if (pid != 0 && getsid(pid) == pid) std::ofstream("/proc/" + std::to_string(pid) + "/autogroup") << steps;
+}
+
 namespace {
 
 /// File actions and attributes of posix_spawn, released on destruction.

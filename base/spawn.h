@@ -11,6 +11,11 @@
 
 namespace babelring {
 
+/// Raises the nice value of a process by `steps`, or of the calling thread if `pid` is 0. Threads and processes started
+/// later inherit it. If the process leads a session, also raises the nice value of the session's autogroup, because
+/// Linux first divides CPU time between autogroups. Errors are ignored.
+void lower_priority(pid_t pid, int steps);
+
 /// A program to start with posix_spawn. No shell is involved; arguments are passed unchanged.
 struct SpawnOptions {
   std::vector<std::string> arguments;     // program first; looked up in PATH if it contains no slash

@@ -13,10 +13,10 @@
 #include <system_error>
 #include <vector>
 
-#include "base/check_name.h"
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/log.h"
+#include "base/names.h"
 
 namespace babelring {
 namespace {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/file_descriptor.h"
+#include "base/files.h"
 
 namespace babelring {
 

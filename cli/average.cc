@@ -1,4 +1,4 @@
-#include "cli/average.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/grouped.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/options/usage.h"
-#include "cli/checkpoint_folder.h"
+#include "base/text.h"
+#include "cli/model_options.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/train/setup/config.h"
 

@@ -1,4 +1,4 @@
-#include "cli/evaluate.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -11,11 +11,10 @@
 #include <optional>
 #include <span>
 
-#include "base/atomic_file.h"
-#include "base/options/help.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "cli/evaluation_set.h"
+#include "base/options/usage.h"
 #include "cli/gssm/evaluate_sequences.h"
 #include "cli/model_options.h"
 #include "cli/report_evaluation.h"
@@ -24,7 +23,7 @@
 #include "nmt/data/manifest.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
-#include "nmt/train/evaluation/teacher_forced.h"
+#include "nmt/train/evaluation/translation_validator.h"
 
 namespace babelring {
 

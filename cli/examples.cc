@@ -1,4 +1,4 @@
-#include "cli/examples.h"
+#include "cli/commands.h"
 
 #include <CLI/CLI.hpp>
 #include <string>

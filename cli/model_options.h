@@ -1,17 +1,27 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "nmt/checkpoint/store.h"  // find_checkpoint()
 #include "nmt/decode/translator.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/training_state.h"
 
 namespace CLI {
 class App;
 }
 
 namespace babelring {
+
+/// True if the path is a run's folder or its checkpoints/, with at least one checkpoint.
+bool is_run_folder(const std::filesystem::path& given);
+
+/// The newest `count` checkpoints of a run's folder or its checkpoints/, oldest first. Throws Failure if there are
+/// fewer.
+std::vector<std::filesystem::path> last_checkpoints(const std::filesystem::path& given, int count);
 
 /// Which lines are split into their sentences, which are translated separately.
 enum class SplitLines {

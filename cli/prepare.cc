@@ -1,4 +1,4 @@
-#include "cli/prepare.h"
+#include "cli/commands.h"
 
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/checkpoint_names.h"
 #include "base/failure.h"
+#include "base/names.h"
 #include "base/options/usage.h"
-#include "cli/checkpoint_folder.h"
+#include "cli/model_options.h"
 #include "nmt/data/prepare.h"
 
 namespace babelring {

@@ -1,4 +1,4 @@
-#include "cli/report.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/options/help.h"
-#include "base/json_get.h"
-#include "cli/runs/find_run.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/options/usage.h"
 #include "cli/runs/run_commands.h"
 #include "insight/report/report.h"
 #include "insight/report/spooled_history.h"

@@ -1,4 +1,4 @@
-#include "cli/score.h"
+#include "cli/commands.h"
 
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "base/options/help.h"
 #include "base/json.h"
 #include "base/options/usage.h"
 #include "nmt/data/line_reader.h"

@@ -1,26 +1,139 @@
-#include "cli/translate.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "base/failure.h"
 #include "base/json.h"
 #include "cli/model_options.h"
 #include "cli/translate_service.h"
-#include "cli/translation_input.h"
+#include "nmt/data/line_reader.h"
+#include "nmt/data/text.h"
 
 namespace babelring {
-
 namespace {
+
+/// Action on a line that cannot be translated as it is: fail; or replace each byte that is not valid UTF-8 by U+FFFD,
+/// and cut a line of more than LineReader::longest_bytes to kept_bytes.
+enum class Invalid { fail, replace };
+
+/// Reads a text to translate in batches of lines, from a file or standard input, plain or gzip. Skips a byte-order
+/// mark.
+class TranslationInput {
+ public:
+  /// The bytes that are left of a line that is cut. 64 KiB is about ten thousand words, more than any text has in a
+  /// line. The search through a mebibyte of what is no text would take minutes.
+  static constexpr std::size_t kept_bytes = std::size_t{1} << 16;
+
+  /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
+  TranslationInput(const std::string& name, Invalid invalid);
+
+  /// Returns up to `count` lines; empty at the end of the input. Errors are read errors and damaged gzip data and,
+  /// unless they are replaced, invalid bytes and lines longer than LineReader::longest_bytes. The lines before an error
+  /// are returned first; the next call throws Failure naming file and line.
+  std::vector<std::string> next(std::int64_t count);
+
+  /// Logs the numbers of replaced bytes and of lines that were cut, and the first such line, if any.
+  void warn_of_replaced() const;
+
+ private:
+  bool take(std::string& line);
+  std::optional<std::string> fault_of_line() const;
+  void repair_line();
+  std::string name_;
+  Invalid invalid_;
+  LineReader reader_;
+  RawLine raw_;
+  std::optional<std::string> fault_;
+  std::int64_t replaced_bytes_ = 0, replaced_lines_ = 0, first_replaced_ = 0;
+  std::int64_t cut_lines_ = 0, first_cut_ = 0;
+};
+
+/// Removes the bytes that a cut has left of a character.
+void drop_partial_character(std::string& text) {
+  std::size_t lead = text.size();
+  while (lead > 0 && text.size() - lead < 4 && (static_cast<unsigned char>(text[lead - 1]) & 0xc0) == 0x80) --lead;
+  if (lead > 0 && find_invalid_utf8(std::string_view(text).substr(lead - 1)) != std::string::npos)
+    text.resize(lead - 1);
+}
+
+TranslationInput::TranslationInput(const std::string& name, Invalid invalid)
+    : name_(name == "-" ? "standard input" : name),
+      invalid_(invalid),
+      reader_(name == "-" ? LineReader(STDIN_FILENO, name_) : LineReader(name)) {}
+
+std::vector<std::string> TranslationInput::next(std::int64_t count) {
+  std::vector<std::string> lines;
+  std::string line;
+  while (!fault_ && std::ssize(lines) < count && take(line)) lines.push_back(std::move(line));
+  if (fault_ && lines.empty()) throw Failure(*fault_);
+  return lines;
+}
+
+/// Returns false at the end of the input and at an error.
+bool TranslationInput::take(std::string& line) {
+  const auto read = reader_.read(raw_);
+  if (!read) {
+    fault_ = read.error();
+  } else if (*read && invalid_ == Invalid::fail) {
+    fault_ = fault_of_line();
+  } else if (*read) {
+    repair_line();
+  }
+  if (fault_ || !*read) return false;
+  if (const std::string_view tag = markup_of(raw_); !tag.empty()) {
+    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text", name_, raw_.number, tag);
+  }
+  line = std::move(raw_.text);
+  return true;
+}
+
+std::optional<std::string> TranslationInput::fault_of_line() const {
+  if (raw_.over_long) {
+    return fmt::format("{}:{}: over {} bytes (--invalid replace cuts the line and continues)", name_, raw_.number,
+                       LineReader::longest_bytes);
+  }
+  const std::size_t at = find_invalid_utf8(raw_.text);
+  if (at == std::string::npos) return std::nullopt;
+  return fmt::format("{}:{}: byte {} is not UTF-8 (--invalid replace continues)", name_, raw_.number, at + 1);
+}
+
+void TranslationInput::repair_line() {
+  if (raw_.over_long) {
+    raw_.text.resize(std::min(raw_.text.size(), kept_bytes));
+    drop_partial_character(raw_.text);
+    if (++cut_lines_ == 1) first_cut_ = raw_.number;
+  }
+  if (const std::int64_t bytes = replace_invalid_utf8(raw_.text); bytes > 0) {
+    replaced_bytes_ += bytes;
+    if (++replaced_lines_ == 1) first_replaced_ = raw_.number;
+  }
+}
+
+void TranslationInput::warn_of_replaced() const {
+  if (cut_lines_ > 0) {
+    spdlog::warn("{}: lines over {} bytes, of which only the first {} are translated: {}, first line {}", name_,
+                 LineReader::longest_bytes, kept_bytes, cut_lines_, first_cut_);
+  }
+  if (replaced_bytes_ == 0) return;
+  spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_, replaced_bytes_,
+               replaced_lines_, first_replaced_);
+}
 
 struct TranslateArguments {
   ModelOptions model;

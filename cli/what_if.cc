@@ -1,4 +1,4 @@
-#include "cli/what_if.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 
@@ -7,12 +7,11 @@
 #include <sstream>
 
 #include "base/failure.h"
-#include "base/json_get.h"
-#include "cli/emulate/link_text.h"
-#include "cli/runs/find_run.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "cli/emulate/setup_options.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
-#include "cli/runs/text_format.h"
 
 namespace babelring {
 namespace {

@@ -8,8 +8,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "base/json_get.h"
-#include "client/problem.h"
+#include "client/api_client.h"
 
 namespace babelring {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/digest.h"
-#include "client/problem.h"
+#include "client/api_client.h"
 
 namespace babelring {
 namespace {

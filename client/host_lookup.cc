@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/result.h"
 
 namespace babelring {
 namespace {

@@ -14,13 +14,13 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 
-#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/log.h"
-#include "base/parse_number.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "base/version.h"
-#include "client/server_address.h"
+#include "client/server_access.h"
 
 namespace babelring {
 namespace {

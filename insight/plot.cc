@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "base/failure.h"
-#include "base/xml_text.h"
+#include "base/text.h"
 
 namespace babelring::insight {
 namespace {

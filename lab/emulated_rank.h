@@ -7,8 +7,8 @@
 
 namespace babelring {
 
-/// The times of a record for the backend of rank `rank`; ranks draw their factors apart. `file` stands for the record
-/// in messages. Throws UsageFailure if the record has no times of ops, as one made from a table, or was made of
+/// The times of a record for the backend of rank `rank`; each rank draws its own jitter. Messages call the record
+/// `file`. Throws UsageFailure if the record has no times of ops, as one made from a table, or was made of
 /// another model, task or precision than `run`.
 EmulatedTimes emulated_times(const insight::RankRecord& record, const std::string& file,
                              const insight::RecordedModel& run, int rank);

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
+#include "base/files.h"
 
 namespace babelring {
 namespace {

@@ -2,38 +2,88 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstring>
 #include <functional>
 #include <iostream>
 #include <optional>
+#include <string>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/failure.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/options/program.h"
 #include "base/repeating_thread.h"
-#include "nmt/core/memory_info.h"
+#include "nmt/core/machine.h"
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/control.h"
 #include "server/api/routes.h"
 #include "server/api/spool_intake.h"
 #include "server/artifacts/checkpoint_files.h"
-#include "server/check.h"
 #include "server/http/server.h"
-#include "server/http/server_log.h"
 #include "server/page/page.h"
 #include "server/reload.h"
 #include "server/server_options.h"
-#include "server/signals.h"
 #include "server/store/backup.h"
 #include "server/store/home.h"
 #include "server/translate/pool.h"
 
 namespace babelring {
 namespace {
+
+/// Blocks until one of the blocked signals arrives, and returns it.
+int wait_for_signal();
+
+/// Waits for at most `time` for one of the blocked signals except SIGHUP; nothing if none came.
+std::optional<int> wait_for_signal(std::chrono::milliseconds time);
+
+sigset_t signal_set(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+/// Ignores signals that would terminate the process and have no meaning for a server (SIGPIPE, SIGUSR1, SIGALRM, …),
+/// and blocks SIGHUP for wait_for_signal(). Call this before any thread is started.
+void ignore_signals() {
+  // With SIGPIPE and SIGXFSZ ignored, writing to a closed socket or past the file size limit returns an error.
+  for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT, SIGXFSZ}) {
+    std::signal(signal, SIG_IGN);
+  }
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) std::signal(signal, SIG_IGN);
+  const sigset_t hangup = signal_set({SIGHUP});
+  pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
+}
+
+/// Also blocks SIGINT, SIGTERM, SIGQUIT and SIGXCPU in this thread and the threads it starts.
+void block_signals() {
+  const sigset_t termination = signal_set({SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  pthread_sigmask(SIG_BLOCK, &termination, nullptr);
+}
+
+int wait_for_signal() {
+  const sigset_t all = signal_set({SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  int signal = 0;
+  sigwait(&all, &signal);
+  return signal;
+}
+
+std::optional<int> wait_for_signal(std::chrono::milliseconds time) {
+  const sigset_t ends = signal_set({SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  const timespec wait = {time.count() / 1000, static_cast<long>(time.count() % 1000) * 1'000'000};
+  const int signal = sigtimedwait(&ends, nullptr, &wait);
+  return signal > 0 ? std::optional(signal) : std::nullopt;
+}
+
+/// The signal's name, for example "SIGHUP"; its number as text if it has no name.
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? std::to_string(signal) : std::string("SIG") + name;
+}
 
 /// Makes the first administrator's token and keeps it beside the database, for its owner alone to read.
 std::string make_admin_token(const ServerOptions& options, api::Service& service, const std::filesystem::path& data) {
@@ -214,6 +264,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
 }
 
 }  // namespace
+
 }  // namespace babelring
 
 int main(int argc, char** argv) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/options/options.h"
 #include "base/options/usage.h"
 

@@ -11,6 +11,11 @@
 
 namespace babelring {
 
+/// Implements --check. Checks profiles, certificate, checkpoint roots and data folder, and prints one line for each to
+/// standard output. Returns the exit code: 0 if the server would start, otherwise 1. Starts nothing and creates no
+/// files.
+int check_start(const ServerOptions& options);
+
 /// Reads the --profiles file, or returns the built-in profiles if there is none. Throws UsageFailure with file, line
 /// and column, or Failure if the file cannot be read.
 launch::Profiles read_profiles_of(const ServerOptions& options);

@@ -7,13 +7,12 @@
 #include <cctype>
 #include <charconv>
 
-#include "base/ascii.h"
-#include "base/options/completion.h"
 #include "base/failure.h"
-#include "base/options/help.h"
+#include "base/options/completion.h"
 #include "base/options/man_page.h"
 #include "base/options/options.h"
 #include "base/options/usage.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "server/options_file.h"
 

@@ -9,7 +9,7 @@
 #include <iostream>
 #include <utility>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "nmt/data/gssm/graph.h"
 #include "nmt/data/manifest.h"
 #include "nmt/train/setup/memory_plan.h"

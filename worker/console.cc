@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/records/evaluated_set.h"
-#include "base/grouped.h"
 #include "base/options/program.h"
+#include "base/records/records.h"
+#include "base/text.h"
 #include "worker/terminal.h"
 
 namespace babelring {

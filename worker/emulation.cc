@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/options/usage.h"
-#include "nmt/comm/rank_results.h"
+#include "base/result.h"
 #include "lab/emulated_rank.h"
 #include "lab/record/record_run.h"
+#include "nmt/comm/rank_results.h"
 
 namespace babelring {
 

@@ -14,12 +14,25 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "client/server_access.h"
-#include "nmt/metering/nvml.h"
+#include "nmt/metering/gpu_meter.h"
 #include "nmt/train/setup/requests.h"
 #include "worker/heartbeat_relay.h"
-#include "worker/rank_identity.h"
+#include "worker/spool.h"
 
 namespace babelring {
+
+/// Statistics of this process and its host from the kernel; 0 if unavailable.
+struct HostState {
+  std::int64_t resident_bytes = 0;
+  std::int64_t memory_bytes = 0, memory_available_bytes = 0;
+  std::int64_t disk_free_bytes = 0;
+  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // as read_network_counters(), without lo
+  std::int64_t processors = 0;
+  double load = 0;  // one-minute load average
+};
+
+/// disk_free_bytes is that of the file system of `folder`.
+HostState read_host_state(const std::filesystem::path& folder);
 
 struct HeartbeatOptions {
   ServerAccess server;

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/json_get.h"
 
 namespace babelring {
 namespace {

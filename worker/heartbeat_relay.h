@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/result.h"
 #include "nmt/comm/communicator.h"
-#include "worker/record_sender.h"
+#include "worker/spool.h"
 
 namespace babelring {
 

@@ -6,11 +6,11 @@
 #include <fstream>
 #include <system_error>
 
-#include "base/check_name.h"
-#include "base/failure.h"
 #include "base/json.h"
-#include "base/parse_number.h"
+#include "base/names.h"
 #include "base/records/records.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "worker/run_folder.h"
 
 namespace babelring {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/grouped.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {

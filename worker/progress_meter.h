@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/records/records.h"
-#include "nmt/optim/interval.h"
+#include "nmt/optim/schedule.h"
 
 namespace babelring {
 

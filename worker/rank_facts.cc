@@ -6,7 +6,7 @@
 
 #include "base/digest.h"
 #include "nmt/data/manifest.h"
-#include "nmt/ops/cpu_kernels.h"
+#include "nmt/ops/backend.h"
 #include "nmt/train/setup/own_libraries.h"
 
 namespace babelring {

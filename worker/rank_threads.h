@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "nmt/comm/communicator.h"
-#include "nmt/core/processors.h"
+#include "nmt/core/machine.h"
 
 namespace babelring {
 

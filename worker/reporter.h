@@ -16,12 +16,10 @@
 
 #include "base/clock.h"
 #include "base/records/records.h"
-#include "base/span_log.h"
 #include "base/records/spool_reader.h"
+#include "base/span_log.h"
 #include "client/delivery.h"
 #include "client/server_access.h"
-#include "worker/rank_identity.h"
-#include "worker/record_sender.h"
 #include "worker/spool.h"
 
 namespace babelring {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -7,11 +8,47 @@
 
 #include "base/records/library_versions.h"
 #include "base/records/run_marks.h"
-#include "worker/folder_lock.h"
 #include "worker/job.h"
-#include "worker/rank_identity.h"
+#include "worker/spool.h"
 
 namespace babelring {
+
+/// The content of a lock file: the process that holds the lock.
+struct LockHolder {
+  std::int64_t pid = 0;
+  std::string host;  // empty: the file is absent or invalid
+};
+
+/// Locks a run's folder through its file run.lock, so that only one process trains there. Uses flock(2), so the lock
+/// ends with the process. Network file systems vary in their support of locks (`nmt doctor --runs` tests it); without
+/// support, logs a warning and locks nothing.
+class FolderLock {
+ public:
+  struct Options {
+    bool take_over = false;                // if another process holds the lock, replace the lock file
+    std::chrono::milliseconds patience{};  // how long to wait for the holder to release the lock
+  };
+
+  /// Throws UsageFailure naming the holder if the folder is in use, Failure if the file cannot be made.
+  FolderLock(const std::filesystem::path& folder, const Options& options);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  /// False once another process has taken over.
+  bool held() const;
+
+ private:
+  bool try_lock();
+  void replace();
+  void write_holder() const;
+
+  std::filesystem::path file_;
+  int descriptor_ = -1;  // negative: the file system has no locks
+};
+
+/// Reads the lock file of a run's folder. The host is empty if the file is absent or invalid.
+LockHolder read_lock_holder(const std::filesystem::path& folder);
 
 /// Throws UsageFailure unless `run` is a valid run id and `attempt` is at least 1. All ranks are given the same values
 /// and check them before their first collective, so no rank waits for a failed one.

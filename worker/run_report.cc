@@ -7,7 +7,7 @@
 #include <future>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "insight/report/report.h"
 #include "insight/report/spooled_history.h"
 

@@ -14,11 +14,34 @@
 
 #include "base/clock.h"
 #include "base/records/records.h"
-#include "base/result.h"
 #include "base/records/spool_reader.h"
+#include "base/result.h"
 #include "base/write_watch.h"
+#include "nmt/comm/communicator.h"
 
 namespace babelring {
+
+/// The run, attempt and rank that a record or a heartbeat comes from.
+struct RankIdentity {
+  std::string run;  // r_…
+  std::int64_t attempt = 1;
+  std::int64_t rank = 0;
+  std::string host;
+};
+
+/// Which ranks' records a rank sends, and which rank sends its own.
+struct RecordSender {
+  std::vector<std::int64_t> served = {};       // ranks whose records this rank sends, beside its own records
+  std::optional<std::int64_t> by = {};         // the rank that sends this rank's spool; absent: this rank itself
+  std::chrono::milliseconds patience{30'000};  // for that rank to open its spool
+};
+
+/// Chooses the first of the ranks of a host that share the spool folder to send the records of all, so that a host has
+/// one connection for records. A rank that shares the folder with no other rank of its host (it runs in another
+/// container or writes to another disk) sends its records itself. Creates the attempt's folder. Collective: one
+/// all_gather.
+RecordSender choose_record_sender(Communicator& communicator, const std::filesystem::path& spool_folder,
+                                  std::int64_t attempt);
 
 /// Limits of a spool.
 struct SpoolLimits {

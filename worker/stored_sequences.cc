@@ -1,6 +1,6 @@
 #include "worker/stored_sequences.h"
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/train/setup/config.h"

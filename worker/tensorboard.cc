@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/records/evaluated_set.h"
+#include "base/records/records.h"
 
 namespace babelring {
 namespace {

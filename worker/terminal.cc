@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/open_mpi.h"
 #include "base/options/program.h"
 

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "base/atomic_file.h"
-#include "base/json_get.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace babelring {
 namespace {

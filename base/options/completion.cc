@@ -9,8 +9,8 @@
 #include <sstream>
 #include <vector>
 
-#include "base/options/help.h"
 #include "base/options/options.h"
+#include "base/options/usage.h"
 
 namespace babelring {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
-#include "base/options/help.h"
 #include "base/options/options.h"
+#include "base/options/usage.h"
 #include "base/version.h"
 
 namespace babelring {

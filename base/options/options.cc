@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/nearest.h"
-#include "base/parse_number.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {

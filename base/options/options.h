@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/options/choices.h"
 #include "base/failure.h"
+#include "base/options/choices.h"
 #include "base/result.h"
 
 namespace babelring {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/nearest.h"
 #include "base/options/options.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {

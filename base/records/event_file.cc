@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/log.h"
-#include "base/records/protobuf.h"
 
 namespace babelring {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json_get.h"
+#include "base/json.h"
 
 namespace babelring {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/records/record_fields.h"
+#include "base/records/fields.h"
 
 namespace babelring {
 namespace {

@@ -3,10 +3,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
-#include "base/check_name.h"
-#include "base/records/field_reader.h"
-#include "base/records/field_writer.h"
 #include "base/log.h"
+#include "base/names.h"
+#include "base/records/fields.h"
 
 namespace babelring {
 namespace {

@@ -4,10 +4,9 @@
 #include <charconv>
 #include <system_error>
 
-#include "base/check_name.h"
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/json_get.h"
+#include "base/names.h"
 #include "base/records/records.h"
 
 namespace babelring {

@@ -14,10 +14,10 @@
 #include <system_error>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/file_descriptor.h"
-#include "base/parse_number.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/doctor/doctor.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 
@@ -9,15 +9,12 @@
 #include <optional>
 
 #include "base/failure.h"
-#include "cli/doctor/finding.h"
-#include "cli/doctor/gpu.h"
+#include "base/result.h"
+#include "cli/doctor/checks.h"
 #include "cli/doctor/hosts.h"
-#include "cli/doctor/machine.h"
 #include "cli/doctor/network.h"
-#include "cli/doctor/server.h"
-#include "cli/doctor/storage.h"
 #include "nmt/comm/mpi/probe.h"
-#include "nmt/core/processors.h"
+#include "nmt/core/machine.h"
 #include "nmt/ops/backend.h"
 #include "nmt/train/setup/own_libraries.h"
 

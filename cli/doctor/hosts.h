@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/records/library_versions.h"
 #include "base/result.h"
-#include "cli/doctor/finding.h"
+#include "cli/doctor/checks.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/result.h"
-#include "cli/doctor/finding.h"
+#include "cli/doctor/checks.h"
 
 namespace babelring {
 

@@ -5,16 +5,15 @@
 #include <cmath>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/grouped.h"
+#include "base/files.h"
 #include "base/options/usage.h"
+#include "base/text.h"
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/measured_setting.h"
-#include "cli/emulate/prediction_output.h"
 #include "cli/runs/table.h"
 #include "insight/predict/calibration.h"
-#include "insight/predict/curve.h"
+#include "insight/predict/fits.h"
 
 namespace babelring {
 namespace {

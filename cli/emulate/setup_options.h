@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
+#include "insight/predict/gradient_sum.h"
 #include "insight/predict/predict.h"
 
 namespace CLI {
@@ -11,6 +14,11 @@ class App;
 }
 
 namespace babelring {
+
+/// Parses a link: RATE[,LATENCY[,BUSY]], such as "25gbit,20us" or "218-231MB/s,50us,300ms/GB". Rates are in mbit, gbit,
+/// MB/s or GB/s (10^6 and 10^9), or `inf`; a range becomes its middle and Link::rate_error. Latencies are in us or ms.
+/// BUSY is the processor time that sending a gigabyte takes. A rate of 0 is an error.
+Result<insight::Link> parse_link(std::string_view text);
 
 /// The options that describe a run, which `nmt emulate run` and `scale` share.
 struct SetupOptions {

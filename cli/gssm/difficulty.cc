@@ -1,4 +1,4 @@
-#include "nmt/data/gssm/difficulty.h"
+#include "nmt/data/gssm/likelihood.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,10 +11,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/grouped.h"
-#include "base/json_get.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "cli/gssm/difficulty_grid.h"
 #include "cli/gssm/gssm_commands.h"
 

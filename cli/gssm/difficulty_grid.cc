@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "base/json_get.h"
+#include "base/json.h"
 #include "base/log.h"
-#include "base/parse_number.h"
-#include "nmt/data/gssm/difficulty.h"
+#include "base/result.h"
+#include "base/text.h"
+#include "nmt/data/gssm/likelihood.h"
 
 namespace babelring {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "nmt/data/gssm/config.h"
-#include "nmt/data/gssm/entropy.h"
+#include "nmt/data/gssm/likelihood.h"
 
 namespace babelring {
 

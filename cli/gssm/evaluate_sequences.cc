@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "base/grouped.h"
-#include "base/json_get.h"
-#include "nmt/data/gssm/entropy.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "nmt/data/gssm/gssm_source.h"
+#include "nmt/data/gssm/likelihood.h"
 #include "nmt/data/sequence_source.h"
-#include "nmt/ops/precision.h"
+#include "nmt/ops/backend.h"
 #include "nmt/train/evaluation/sequence_validator.h"
-#include "nmt/train/evaluation/token_losses.h"
 
 namespace babelring {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/training_state.h"
 
 namespace babelring {
 

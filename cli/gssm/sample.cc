@@ -14,8 +14,8 @@
 #include "cli/model_options.h"
 #include "nmt/data/gssm/generator.h"
 #include "nmt/data/gssm/likelihood.h"
-#include "nmt/data/sequence_batches.h"
-#include "nmt/train/evaluation/token_losses.h"
+#include "nmt/data/sequence_source.h"
+#include "nmt/train/evaluation/sequence_validator.h"
 
 namespace babelring {
 namespace {

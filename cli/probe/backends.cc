@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/options/help.h"
-#include "cli/probe/probe_commands.h"
+#include "base/options/usage.h"
+#include "cli/probe/probe.h"
 #include "cli/probe/probe_plans.h"
 #include "cli/runs/table.h"
-#include "lab/backends/backend_compare.h"
+#include "lab/probe/backend_compare.h"
 
 namespace babelring {
 

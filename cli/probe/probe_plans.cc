@@ -7,15 +7,15 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/options/help.h"
-#include "base/nearest.h"
+#include "base/files.h"
 #include "base/options/usage.h"
-#include "cli/checkpoint_folder.h"
-#include "cli/probe/probe_commands.h"
-#include "nmt/core/memory_info.h"
-#include "nmt/ops/precision.h"
+#include "base/result.h"
+#include "base/text.h"
+#include "cli/model_options.h"
+#include "cli/probe/probe.h"
+#include "nmt/core/machine.h"
+#include "nmt/ops/backend.h"
 #include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {

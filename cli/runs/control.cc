@@ -5,13 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 
-#include "base/check_name.h"
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/records/records.h"
-#include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"
-#include "cli/runs/text_format.h"
+#include "cli/runs/table.h"
 #include "cli/runs/watch.h"
 
 namespace babelring {

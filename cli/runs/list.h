@@ -7,6 +7,9 @@
 
 namespace babelring {
 
+/// Prints a run as lines "name  value". Omits absent members.
+void print_run(const json::object& run, const Screen& screen);
+
 struct ListRequest {
   std::string state, text;  // empty: any
   std::size_t most = 50;

@@ -12,14 +12,12 @@
 #include <thread>
 #include <utility>
 
-#include "cli/runs/find_run.h"
-#include "cli/runs/interrupt.h"
 #include "cli/runs/run_commands.h"
-#include "cli/runs/run_view.h"
-#include "cli/runs/text_format.h"
+#include "cli/runs/screen.h"
+#include "cli/runs/table.h"
+#include "cli/runs/watch.h"
 #include "client/api_client.h"
 #include "client/event_stream.h"
-#include "client/problem.h"
 
 namespace babelring {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/failure.h"
-#include "base/grouped.h"
 #include "base/records/spool_reader.h"
+#include "base/text.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/screen.h"
 #include "client/delivery.h"

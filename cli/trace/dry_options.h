@@ -12,6 +12,18 @@ class App;
 
 namespace babelring {
 
+/// Adds `graph` to `nmt trace`: the ops of a model, and the readers of the tensors that they write.
+void add_trace_graph(CLI::App& trace);
+
+/// Adds `memory` to `nmt trace`: the bytes in use after each op of an update, the peak and its contents.
+void add_trace_memory(CLI::App& trace);
+
+/// Adds `nmt trace parameters`, which shows the rows that the optimizer changes most or least (lab.parameters.window).
+void add_trace_parameters(CLI::App& trace);
+
+/// Adds `nmt trace timeline`, which summarises a timeline of all ranks (lab.trace.updates).
+void add_trace_timeline(CLI::App& trace);
+
 /// Options of the subcommands that run an update without data, memory or computing.
 struct DryOptions {
   std::string config_file;

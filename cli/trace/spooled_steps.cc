@@ -8,8 +8,9 @@
 
 #include "base/failure.h"
 #include "base/json.h"
-#include "base/parse_number.h"
-#include "base/records/spool_files.h"
+#include "base/records/spool_reader.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "nmt/data/line_reader.h"
 
 namespace babelring {

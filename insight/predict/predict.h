@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "insight/predict/fits.h"
 #include "insight/predict/gradient_sum.h"
-#include "insight/predict/quantiles.h"
 #include "insight/predict/rank_record.h"
 #include "insight/predict/simulation.h"
 

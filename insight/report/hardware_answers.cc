@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "insight/predict/quantiles.h"
+#include "insight/predict/fits.h"
 #include "insight/report/answers.h"
 #include "insight/report/report_text.h"
 #include "insight/report/statistics.h"

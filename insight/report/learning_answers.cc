@@ -4,12 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include "base/records/evaluated_set.h"
+#include "base/records/records.h"
 #include "insight/report/answers.h"
-#include "insight/report/loss_curve.h"
 #include "insight/report/report_text.h"
 #include "insight/report/statistics.h"
-#include "insight/steps/config_scalar.h"
+#include "insight/steps.h"
 
 namespace babelring::insight {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "insight/report/answers.h"
-#include "insight/report/loss_curve.h"
 #include "insight/report/report_text.h"
+#include "insight/report/statistics.h"
 
 namespace babelring::insight {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/grouped.h"
+#include "base/text.h"
 
 namespace babelring::insight {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "insight/steps/config_scalar.h"
+#include "insight/steps.h"
 
 namespace babelring::insight {
 namespace {

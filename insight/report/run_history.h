@@ -6,7 +6,7 @@
 
 #include "base/records/library_versions.h"
 #include "base/records/records.h"
-#include "insight/steps/input.h"
+#include "insight/steps.h"
 
 /// A run's report: questions about the run, answered from its records.
 namespace babelring::insight {

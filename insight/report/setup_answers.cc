@@ -5,11 +5,11 @@
 #include <cmath>
 #include <optional>
 
-#include "base/json_get.h"
-#include "base/tensor_file_name.h"
+#include "base/json.h"
+#include "base/names.h"
 #include "insight/report/answers.h"
 #include "insight/report/report_text.h"
-#include "insight/steps/config_scalar.h"
+#include "insight/steps.h"
 
 namespace babelring::insight {
 namespace {

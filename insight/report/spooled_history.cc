@@ -12,8 +12,9 @@
 
 #include "base/failure.h"
 #include "base/json.h"
-#include "base/parse_number.h"
-#include "base/records/spool_files.h"
+#include "base/records/spool_reader.h"
+#include "base/result.h"
+#include "base/text.h"
 
 namespace babelring::insight {
 

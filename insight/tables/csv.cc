@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/nearest.h"
-#include "base/parse_number.h"
+#include "base/text.h"
 
 namespace babelring::insight {
 namespace {

@@ -5,8 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-
 namespace babelring::insight {
 
 /// A table of comma-separated values (RFC 4180) with one line of column names.

@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "base/grouped.h"
-#include "base/nearest.h"
+#include "base/text.h"
 
 namespace babelring::insight {
 namespace {

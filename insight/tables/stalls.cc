@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/failure.h"
-#include "base/grouped.h"
-#include "insight/predict/non_negative_least_squares.h"
+#include "base/text.h"
+#include "insight/predict/fits.h"
 #include "insight/predict/predict.h"
 #include "insight/report/report_text.h"
 #include "insight/tables/gpu_profiles.h"

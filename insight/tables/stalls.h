@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "insight/plot.h"
-#include "insight/predict/curve.h"
+#include "insight/predict/fits.h"
 #include "insight/tables/csv.h"
 
 namespace babelring::insight {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/grouped.h"
+#include "base/text.h"
 
 namespace babelring::verdict {
 namespace {

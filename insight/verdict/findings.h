@@ -5,9 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "insight/steps/input.h"
+#include "insight/steps.h"
 #include "insight/verdict/savings.h"
-#include "insight/steps/window.h"
 
 namespace babelring::verdict {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 /// A run's health at a glance: pure functions over plain structs.
+
 namespace babelring::verdict {
 
 /// By rising urgency. `unknown`: not enough is known yet, or there is nothing to judge.
@@ -53,5 +54,42 @@ struct RunCondition {
 
 /// The part of the health about the run's state.
 HealthPart judge_state(const RunCondition& condition);
+
+/// An open alert about the run. Alerts of kind ranks_differ are included even after the end of the run cleared them.
+struct RunAlert {
+  std::string kind, message;
+  bool acknowledged = false;
+};
+
+/// The part of the health about alerts: a count, and the message of the most severe one.
+HealthPart judge_alerts(const std::vector<RunAlert>& alerts);
+
+/// Number of newest updates that learning is judged by.
+inline constexpr std::int64_t learning_window = 128;
+/// Number of newest evaluations that learning is judged by.
+inline constexpr std::int64_t learning_evaluations = 100;
+
+/// The outcome of one update.
+struct TrainedUpdate {
+  std::int64_t update = 0;
+  double loss = 0;       // may be NaN or infinite
+  bool skipped = false;  // its gradient was not finite
+};
+
+/// A validation during training, on one validation set.
+struct ValidationResult {
+  std::int64_t update = 0;
+  double loss = 0;       // NaN if it was not finite
+  double sacrebleu = 0;  // NaN if nothing was translated
+};
+
+/// The newest updates and evaluations, each by rising update.
+struct Course {
+  std::vector<TrainedUpdate> updates;
+  std::vector<ValidationResult> evaluations;
+};
+
+/// Whether the model improves. Finds non-finite losses, divergence, overfitting and plateaus, in this order.
+HealthPart judge_learning(const Course& course);
 
 }  // namespace babelring::verdict

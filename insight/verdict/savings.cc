@@ -6,7 +6,7 @@
 
 #include "base/sum_tree.h"
 #include "insight/predict/gradient_sum.h"
-#include "insight/steps/window.h"
+#include "insight/steps.h"
 
 namespace babelring::verdict {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "insight/steps/input.h"
+#include "insight/steps.h"
 #include "insight/what_if/what_if.h"
 
 namespace babelring::verdict {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "insight/steps/window.h"
+#include "insight/steps.h"
 #include "insight/what_if/what_if.h"
 
 namespace babelring::insight {

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "insight/predict/predict.h"
-#include "insight/steps/input.h"
+#include "insight/steps.h"
 
 /// Predictions for a run on other hosts, links or settings, from its own step records.
 namespace babelring::insight {

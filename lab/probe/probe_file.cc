@@ -6,11 +6,12 @@
 #include <charconv>
 #include <set>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/json_get.h"
-#include "base/records/library_versions.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "base/options/usage.h"
+#include "base/records/library_versions.h"
+#include "base/result.h"
 
 namespace babelring {
 

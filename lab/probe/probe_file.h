@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "lab/probe/tensor_distance.h"
 #include "nmt/core/tensor.h"
-#include "lab/probe/tensor_summary.h"
 
 namespace babelring {
 

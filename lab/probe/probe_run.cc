@@ -6,13 +6,12 @@
 #include <memory>
 #include <utility>
 
-#include "base/failure.h"
+#include "base/result.h"
+#include "lab/probe/run_probe.h"
 #include "nmt/data/gssm/graph.h"
-#include "nmt/data/sequence_batches.h"
-#include "nmt/data/special_ids.h"
-#include "lab/probe/probe_environment.h"
+#include "nmt/data/sequence_source.h"
+#include "nmt/data/vocabulary.h"
 #include "nmt/model/device_batch.h"
-#include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/setup/rank_part.h"
 #include "nmt/train/setup/task_data.h"

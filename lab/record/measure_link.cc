@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "insight/predict/quantiles.h"
-#include "nmt/parallel/bucket_size.h"
+#include "insight/predict/fits.h"
+#include "nmt/parallel/buckets.h"
 
 namespace babelring {
 

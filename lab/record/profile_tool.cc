@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "insight/predict/quantiles.h"
-#include "nmt/core/processors.h"
+#include "insight/predict/fits.h"
 #include "lab/record/record_run.h"
+#include "nmt/core/machine.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "insight/predict/quantiles.h"
+#include "insight/predict/fits.h"
 #include "nmt/ops/emulated/emulated_backend.h"
 
 namespace babelring {

@@ -3,15 +3,60 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/gzip.h"
 #include "base/result.h"
-#include "lab/timeline/clock_offset.h"
-#include "lab/timeline/rank_shares.h"
 #include "lab/timeline/rank_timeline.h"
 
 namespace babelring {
+
+/// How one rank spent the traced updates. The parts but `hidden_ms` add up to the total.
+struct RankShares {
+  int rank = 0;
+  std::string host;
+  double total_ms = 0;
+  double compute_ms = 0;  // forward, backward and optimizer, with the collectives that the optimizer waits for
+  double exposed_ms = 0;  // communication that nothing else ran beside
+  double data_ms = 0;     // waiting for batches
+  double other_ms = 0;
+  double hidden_ms = 0;           // all-reduces in progress outside of the exposed communication
+  std::optional<double> overlap;  // hidden part of the time with an all-reduce in progress, 0 to 1; none without one
+};
+
+/// A set of times in us.
+class TimeSet {
+ public:
+  void add(double begin, double end) {
+    if (end > begin) parts_.emplace_back(begin, end);
+  }
+  /// Length in ms; overlapping parts count once.
+  double ms() const;
+  /// The times in both sets.
+  TimeSet within(const TimeSet& other) const;
+
+ private:
+  std::vector<std::pair<double, double>> joined() const;
+  std::vector<std::pair<double, double>> parts_;
+};
+
+/// Adds up one rank's events to its shares.
+class ShareCounter {
+ public:
+  /// `device`: ops ran on a device, beside the main thread, and the device's ranges tell their times.
+  explicit ShareCounter(bool device) : device_(device) {}
+
+  /// An event with the category and name that it has in a trace file. `bytes`: of a collective.
+  void add(std::string_view category, std::string_view name, double begin_us, double end_us, std::int64_t bytes = 0);
+  /// Without rank and host.
+  RankShares shares() const;
+
+ private:
+  bool device_;
+  TimeSet updates_, data_, exposed_, compute_, all_reduces_;
+};
 
 /// A collective of one rank, in us of the trace.
 struct TracedCollective {

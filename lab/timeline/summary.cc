@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "base/json_get.h"
-#include "lab/timeline/trace_text.h"
+#include "base/json.h"
+#include "lab/timeline/trace_file.h"
 
 namespace babelring {
 

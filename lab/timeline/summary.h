@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/timeline/rank_shares.h"
+#include "lab/timeline/rank_events.h"
 #include "lab/timeline/trace_file.h"
 
 namespace babelring {

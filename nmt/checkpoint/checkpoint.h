@@ -11,9 +11,7 @@
 #include "base/records/records.h"
 #include "base/result.h"
 #include "nmt/checkpoint/safetensors.h"
-#include "nmt/checkpoint/shard.h"
 #include "nmt/checkpoint/tensor_files.h"
-#include "nmt/checkpoint/weights_digest.h"
 
 namespace babelring {
 

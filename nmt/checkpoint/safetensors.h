@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
+#include "base/files.h"
 #include "base/mapped_file.h"
 #include "base/records/records.h"
 #include "nmt/core/tensor.h"

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/check_name.h"
-#include "base/atomic_file.h"
-#include "base/checkpoint_names.h"
 #include "base/clock.h"
 #include "base/failure.h"
+#include "base/files.h"
+#include "base/names.h"
 #include "base/records/records.h"
+#include "base/result.h"
 #include "base/write_watch.h"
 
 namespace babelring {

@@ -6,18 +6,40 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
+
+/// A new, empty folder of a checkpoint store, for writing files before it is renamed into place. The destructor removes
+/// whatever is at its path.
+class ScratchFolder {
+ public:
+  /// Throws filesystem_error, also if there is something at the path: its name must be new.
+  explicit ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {
+    if (std::filesystem::create_directory(path_)) return;
+    throw std::filesystem::filesystem_error("", path_, std::make_error_code(std::errc::file_exists));
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 /// All checkpoint folders in a folder, including damaged ones, oldest first. Throws filesystem_error.
 std::vector<std::filesystem::path> checkpoint_folders(const std::filesystem::path& folder);
 
 /// Resolves a user's path to a checkpoint folder. A checkpoint folder is returned as is. For a run's folder, its
-/// checkpoints/ or a file `best` there, returns the best checkpoint (base/checkpoint_names.h), or the newest if there
+/// checkpoints/ or a file `best` there, returns the best checkpoint (base/names.h), or the newest if there
 /// is no best; logs a warning if the best is marked but absent. Throws Failure if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 /// load_checkpoint() for a user's path; the Error also says that there is none.

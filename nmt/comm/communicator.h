@@ -8,8 +8,7 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
-#include "nmt/comm/add.h"
-#include "nmt/comm/gradient_wire.h"
+#include "nmt/comm/sums.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
 

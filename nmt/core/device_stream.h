@@ -3,11 +3,36 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/clock.h"
 #include "nmt/core/buffer.h"
-#include "nmt/core/device_event.h"
 #include "nmt/core/tensor.h"
 
 namespace babelring {
+
+/// A recorded position in a device's sequence of work (a CUDA event). May be queried from any thread.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+  /// True if all work queued before the event is complete. Never blocks. Throws Failure if that work failed.
+  virtual bool reached() const = 0;
+  /// Device time in ms since `earlier`, an event of the same stream. Both must have been reached.
+  virtual double ms_since(const DeviceEvent& earlier) const = 0;
+};
+
+/// Converts events of a device to the host's clock. Immutable, so threads may share it.
+class DeviceClock {
+ public:
+  /// Waits until `anchor` is reached. Later times are its host time plus the device time since, so they are late by at
+  /// most the time from the device's reaching the anchor to the host's noticing it.
+  explicit DeviceClock(std::unique_ptr<const DeviceEvent> anchor);
+
+  /// The host time at which the device reached `event`. It must have been reached, and be on the anchor's stream.
+  SteadyClock::time_point at(const DeviceEvent& event) const;
+
+ private:
+  std::unique_ptr<const DeviceEvent> anchor_;
+  SteadyClock::time_point anchored_;
+};
 
 /// A GPU stream that runs concurrently with the backend's own stream. One thread queues work.
 class DeviceStream {

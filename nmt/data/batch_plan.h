@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nmt/core/packed_batch.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/data_position.h"
 #include "nmt/data/epoch_orders.h"
@@ -93,5 +94,14 @@ std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, in
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit);
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, const std::vector<double>& bounds,
                       std::int64_t limit);
+
+/// Packs a slice into a micro-batch. Appends </s> to each source and target and prepends <s> to each target_in. Row
+/// numbers come from the slice. An empty slice gives a batch without sentences.
+PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const BatchSlice& slice);
+
+/// Packs sentences [first, last) in corpus order, for validation. Each batch holds at most `tokens` source and `tokens`
+/// target tokens (</s> included), or a single longer sentence.
+std::vector<PackedBatch> sequential_batches(const Corpus& corpus, std::int64_t first, std::int64_t last,
+                                            std::int64_t tokens);
 
 }  // namespace babelring

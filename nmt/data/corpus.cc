@@ -1,12 +1,129 @@
 #include "nmt/data/corpus.h"
 
+#include <bit>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
+#include "base/files.h"
 
 namespace babelring {
+
+static_assert(std::endian::native == std::endian::little, "id files are little-endian and read in place");
+
+namespace {
+
+constexpr char head_magic[] = {'B', 'A', 'B', 'E', 'L', 'I', 'D', 'S'};
+constexpr char tail_magic[] = {'I', 'D', 'S', ' ', ' ', 'E', 'N', 'D'};
+constexpr std::uint32_t format_version = 1;
+constexpr std::size_t flush_at_ids = 1 << 18;
+
+struct Head {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t zero;
+};
+
+struct Tail {
+  std::uint64_t sentences;
+  std::uint64_t tokens;
+  char magic[8];
+};
+
+constexpr std::size_t padded(std::size_t bytes) {
+  return (bytes + 7) / 8 * 8;
+}
+
+}  // namespace
+
+IdFileWriter::IdFileWriter(const std::filesystem::path& file) : file_(std::make_unique<AtomicFile>(file)) {
+  Head head{{}, format_version, 0};
+  std::memcpy(head.magic, head_magic, sizeof head_magic);
+  file_->write(&head, sizeof head);
+}
+
+IdFileWriter::~IdFileWriter() = default;
+
+void IdFileWriter::add(std::span<const std::int32_t> ids) {
+  pending_.insert(pending_.end(), ids.begin(), ids.end());
+  offsets_.push_back(offsets_.back() + ids.size());
+  if (pending_.size() >= flush_at_ids) flush();
+}
+
+void IdFileWriter::flush() {
+  file_->write(pending_.data(), pending_.size() * sizeof(std::int32_t));
+  pending_.clear();
+}
+
+void IdFileWriter::finish() {
+  if (offsets_.back() % 2 == 1) pending_.push_back(0);
+  flush();
+  file_->write(offsets_.data(), offsets_.size() * sizeof(std::uint64_t));
+  Tail tail{offsets_.size() - 1, offsets_.back(), {}};
+  std::memcpy(tail.magic, tail_magic, sizeof tail_magic);
+  file_->write(&tail, sizeof tail);
+  file_->commit();
+}
+
+IdSequences::IdSequences(const std::filesystem::path& path, std::int64_t vocabulary_size)
+    : file_(path), name_(path.string()), vocabulary_size_(vocabulary_size) {
+  const std::span<const std::byte> bytes = file_.bytes();
+  if (bytes.size() < sizeof(Head) + sizeof(std::uint64_t) + sizeof(Tail)) {
+    fail("{}: {} bytes, too short for an id file", name_, bytes.size());
+  }
+  Head head;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (std::memcmp(head.magic, head_magic, sizeof head_magic) != 0)
+    fail("{}: not an id file (does not begin with BABELIDS)", name_);
+  if (head.version != format_version) {
+    fail("{}: id file version {}, expected version {}", name_, head.version, format_version);
+  }
+  Tail tail;
+  std::memcpy(&tail, bytes.data() + bytes.size() - sizeof tail, sizeof tail);
+  const std::size_t id_bytes = padded(tail.tokens * sizeof(std::int32_t));
+  if (std::memcmp(tail.magic, tail_magic, sizeof tail_magic) != 0 || tail.tokens > bytes.size() ||
+      tail.sentences > bytes.size() ||
+      bytes.size() != sizeof(Head) + id_bytes + (tail.sentences + 1) * sizeof(std::uint64_t) + sizeof(Tail)) {
+    fail("{}: truncated or damaged, its trailer does not match its size of {} bytes", name_, bytes.size());
+  }
+  // The mapping is page-aligned and both arrays start at multiples of 8 in it.
+  const std::byte* first = bytes.data() + sizeof(Head);
+  ids_ = {static_cast<const std::int32_t*>(static_cast<const void*>(first)), tail.tokens};
+  offsets_ = {static_cast<const std::uint64_t*>(static_cast<const void*>(first + id_bytes)), tail.sentences + 1};
+  bool ordered = offsets_.front() == 0 && offsets_.back() == tail.tokens;
+  for (std::size_t i = 0; i + 1 < offsets_.size(); ++i) ordered &= offsets_[i] <= offsets_[i + 1];
+  if (!ordered) fail("{}: damaged, its sentence offsets are not in order from 0 to {}", name_, tail.tokens);
+}
+
+IdSequences::IdSequences(const std::vector<std::vector<std::int32_t>>& sentences) {
+  owned_offsets_.reserve(sentences.size() + 1);
+  owned_offsets_.push_back(0);
+  for (const auto& sentence : sentences) {
+    owned_ids_.insert(owned_ids_.end(), sentence.begin(), sentence.end());
+    owned_offsets_.push_back(owned_ids_.size());
+  }
+  ids_ = owned_ids_;
+  offsets_ = owned_offsets_;
+}
+
+void IdSequences::fail_overwritten(std::int64_t i) const {
+  const auto at = static_cast<std::size_t>(i);
+  fail("{}: overwritten while in use: sentence {} spans ids {} to {} of {}", name_, i + 1, offsets_[at],
+       offsets_[at + 1], ids_.size());
+}
+
+std::span<const std::int32_t> IdSequences::operator[](std::int64_t i) const {
+  const auto count = static_cast<std::size_t>(length(i));
+  const auto ids = ids_.subspan(offsets_[static_cast<std::size_t>(i)], count);
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= vocabulary_size_) {
+      fail("{}: damaged, sentence {} has id {}, expected 0 to {}", name_, i + 1, id, vocabulary_size_ - 1);
+    }
+  }
+  return ids;
+}
 
 namespace {
 

@@ -10,7 +10,8 @@
 
 #include "base/digest.h"
 #include "base/failure.h"
-#include "base/priority.h"
+#include "base/result.h"
+#include "base/spawn.h"
 
 namespace babelring {
 namespace {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/file_descriptor.h"
-#include "base/manifest_file.h"
+#include "base/files.h"
+#include "base/names.h"
 #include "base/result.h"
 
 namespace babelring {

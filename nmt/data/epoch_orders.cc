@@ -12,7 +12,7 @@
 
 #include "base/failure.h"
 #include "base/version.h"
-#include "nmt/data/shuffle.h"
+#include "nmt/core/random.h"
 
 namespace babelring {
 

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 
-#include "nmt/core/process_mutex.h"
 #include "nmt/core/random.h"
 #include "nmt/core/shared_file.h"
 #include "nmt/data/corpus.h"
@@ -35,10 +34,10 @@ using SharePlan = std::function<std::shared_ptr<SharedFile>(std::size_t bytes, c
                                                             const std::function<void(char*)>& prepare)>;
 
 /// The order of the sentences in an epoch, cut into updates of equal target tokens, for the two epochs that were used
-/// last. Processes of one host may have this in common: the first that needs an epoch makes it, and the others wait for
+/// last. Processes of one host may share it: the first that needs an epoch makes it, and the others wait for
 /// it. An epoch takes 4 bytes a sentence and 12 an update. When the next one is made, the first half of a long
-/// epoch's order is dropped; a rank that goes back to it makes it anew. An epoch is cut only as far as it is used, so
-/// that the first update does not wait for the lengths of all sentences, which are read from the mapped id files.
+/// epoch's order is dropped; a rank that goes back to it rebuilds it. Updates are cut lazily, so that
+/// the first update does not wait for the lengths of all sentences, which are read from the mapped id files.
 ///
 /// Thread-safe, except set_order(). The corpus must outlive this.
 class EpochOrders {

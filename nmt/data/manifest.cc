@@ -4,10 +4,11 @@
 
 #include <system_error>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
-#include "base/records/field_reader.h"
+#include "base/files.h"
+#include "base/records/fields.h"
+#include "base/result.h"
 
 namespace babelring {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/manifest_file.h"
+#include "base/names.h"
 
 namespace babelring {
 

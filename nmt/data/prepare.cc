@@ -8,16 +8,16 @@
 #include <optional>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/grouped.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "base/work_folder.h"
 #include "nmt/core/random.h"
-#include "nmt/data/encode_lines.h"
-#include "nmt/data/id_file.h"
+#include "nmt/data/corpus.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
+#include "nmt/data/vocabulary.h"
 
 namespace babelring {
 

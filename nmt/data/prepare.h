@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "nmt/data/manifest.h"
-#include "nmt/data/pair_reader.h"
 #include "nmt/data/prepare_report.h"
 #include "nmt/data/vocabulary.h"
 

@@ -1,6 +1,6 @@
 #include "nmt/data/text_source.h"
 
-#include "nmt/data/batch.h"
+#include "nmt/data/batch_plan.h"
 #include "nmt/data/unit_assignment.h"
 
 namespace babelring {

@@ -19,8 +19,8 @@ class UpdateShares {
 
   std::shared_ptr<const Bounds> bounds(std::int64_t update) const;
   /// The shares from update `first` on, scaled to a sum of 1. `first` must lie after all updates that bounds() was
-  /// called for, and the shares before must be in use by then: they and these are kept. Throws Failure unless there is
-  /// a positive one for each rank.
+  /// called for, and the shares before must be in use by then: only these two are stored. Throws Failure unless there
+  /// is a positive one for each rank.
   void set(std::int64_t first, const std::vector<double>& shares);
 
  private:

@@ -21,7 +21,7 @@ struct UnitRange {
   bool has(int unit) const { return unit >= first && unit < first + count; }
 };
 
-/// A unit that is computed by another rank than `home`, in whose range it lies. Ranks are positions.
+/// A unit computed by `computed_by` on behalf of `home`, in whose range it lies. Both are ring positions.
 struct MovedUnit {
   int unit = 0, computed_by = 0, home = 0;
   friend bool operator==(const MovedUnit&, const MovedUnit&) = default;

@@ -9,9 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "nmt/data/special_ids.h"
-
 namespace babelring {
+
+/// Control ids of every vocabulary. There is no padding id, because batches are packed.
+inline constexpr std::int32_t unk_id = 0;
+inline constexpr std::int32_t bos_id = 1;
+inline constexpr std::int32_t eos_id = 2;
+inline constexpr std::int32_t first_free_id = 3;
 
 struct VocabularyOptions {
   std::string model = "bpe";  // bpe or unigram
@@ -60,5 +64,14 @@ std::string train_vocabulary(const VocabularyOptions& options, const std::functi
 /// The version of SentencePiece that the program was built with, which the library does not tell: "0.1.97". Empty:
 /// unknown.
 std::string sentencepiece_version();
+
+/// Encodes each line to subword ids with `threads` threads (0: one per available CPU). The result does not depend on
+/// the number of threads. Throws Failure.
+std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, const Vocabulary& vocabulary,
+                                                    int threads);
+
+/// Decodes each line's ids to text, likewise.
+std::vector<std::string> decode_lines(const std::vector<std::vector<std::int32_t>>& ids, const Vocabulary& vocabulary,
+                                      int threads);
 
 }  // namespace babelring

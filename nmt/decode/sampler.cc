@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/failure.h"
-#include "nmt/layers/packed_weights.h"
+#include "nmt/layers/context.h"
 
 namespace babelring {
 namespace {

@@ -1,15 +1,45 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <utility>
 
-#include "nmt/core/arena.h"
+#include "nmt/core/buffer.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/random.h"
-#include "nmt/layers/packed_weights.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
+
+/// A cache of weights, or row ranges of weights, in the layout that a backend's matmuls read (Backend::pack). Packs on
+/// first use. For inference: the weights must not move or change during the cache's lifetime. Needs as much memory as
+/// the weights it packs. Not thread-safe.
+class PackedWeights {
+ public:
+  /// `backend` must outlive the cache.
+  explicit PackedWeights(Backend& backend) : backend_(backend) {}
+
+  /// The packed form of `weight`, owned by the cache. Null if the backend does not pack.
+  const PackedWeight* of(ConstTensor weight) {
+    const auto [place, added] = packed_.try_emplace({weight.data, weight.rows()});
+    if (added) place->second = backend_.pack(weight);
+    return place->second.get();
+  }
+
+  std::size_t bytes() const {
+    std::size_t total = 0;
+    for (const auto& [weight, packed] : packed_) total += packed == nullptr ? 0 : packed->elements.bytes();
+    return total;
+  }
+
+ private:
+  Backend& backend_;
+  std::map<std::pair<const void*, std::int64_t>, std::unique_ptr<const PackedWeight>> packed_;  // key: address, rows
+};
 
 enum class Phase { forward, backward };
 
@@ -70,6 +100,54 @@ struct Sequences {
   std::int64_t first_row = 0;  // index of the first token within the update, for dropout
 
   std::int64_t tokens() const { return ids.shape.elements(); }
+};
+
+/// Sizes of a ActivationArenas's two arenas in bytes.
+struct ArenaBytes {
+  std::size_t saved = 0, scratch = 0;
+
+  /// The maximum of each size.
+  static ArenaBytes larger(const ArenaBytes& a, const ArenaBytes& b) {
+    return {.saved = std::max(a.saved, b.saved), .scratch = std::max(a.scratch, b.scratch)};
+  }
+};
+
+/// Owns the two arenas that all passes over micro-batches share, and makes their contexts. Not thread-safe.
+class ActivationArenas {
+ public:
+  explicit ActivationArenas(Backend& backend)
+      : backend_(backend),
+        saved_(allocator(MemoryPurpose::activations), backend.pads_rows()),
+        scratch_(allocator(MemoryPurpose::scratch), backend.pads_rows()) {}
+
+  /// A context for one micro-batch. Frees all tensors of earlier micro-batches.
+  Context begin(DType dtype) {
+    for (Arena* arena : {&saved_, &scratch_}) {
+      // CUDA graphs hold addresses in the blocks, so a device's blocks stay. reserve() has made one large enough.
+      if (backend_.host_memory()) {
+        arena->reset_to_one_block();
+      } else {
+        arena->reset();
+      }
+    }
+    return {.backend = backend_, .saved = saved_, .scratch = scratch_, .dtype = dtype};
+  }
+  /// Allocates one block of `bytes` per arena, so that passes up to that size need no further allocation. Call before
+  /// the first begin().
+  void reserve(const ArenaBytes& bytes) {
+    saved_.reserve(bytes.saved);
+    scratch_.reserve(bytes.scratch);
+  }
+  const Arena& saved() const { return saved_; }
+  const Arena& scratch() const { return scratch_; }
+
+ private:
+  Arena::Allocate allocator(MemoryPurpose purpose) {
+    return [this, purpose](std::size_t bytes) { return backend_.allocate(bytes, purpose); };
+  }
+
+  Backend& backend_;
+  Arena saved_, scratch_;
 };
 
 }  // namespace babelring

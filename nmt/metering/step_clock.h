@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/records/records.h"
 #include "base/span_log.h"
-#include "nmt/core/device_event.h"
+#include "nmt/core/device_stream.h"
 #include "nmt/layers/context.h"
 
 namespace babelring {

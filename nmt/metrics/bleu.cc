@@ -7,9 +7,10 @@
 #include <cstdlib>
 
 #include "base/failure.h"
+#include "base/result.h"
 #include "base/version.h"
 #include "nmt/metrics/ngrams.h"
-#include "nmt/metrics/unicode.h"
+#include "nmt/metrics/tokenizer.h"
 
 namespace babelring {
 

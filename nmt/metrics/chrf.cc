@@ -7,7 +7,7 @@
 #include "base/failure.h"
 #include "base/version.h"
 #include "nmt/metrics/ngrams.h"
-#include "nmt/metrics/unicode.h"
+#include "nmt/metrics/tokenizer.h"
 
 namespace babelring {
 

@@ -1,7 +1,7 @@
 #include "nmt/model/config.h"
 
-#include "base/nearest.h"
-#include "nmt/layers/encoder_layer.h"
+#include "base/text.h"
+#include "nmt/layers/transformer_layers.h"
 
 namespace babelring {
 

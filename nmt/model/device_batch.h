@@ -5,6 +5,16 @@
 
 namespace babelring {
 
+/// `count` rounded up to a multiple of 1/64 of the next power of two (padded_rows) or 1/16 (padded_sentences). So there
+/// are 32 or 8 distinct sizes between two powers of two.
+std::int64_t padded_rows(std::int64_t count);
+std::int64_t padded_sentences(std::int64_t count);
+
+/// Appends padding tokens and sentences, so that batches of similar size get equal shapes and a device can replay a
+/// recorded pass (CUDA graph). Padding sentences have at most 32 tokens of id 0. Their targets are
+/// CrossEntropy::no_target, so losses and gradients do not change. Returns a batch without target tokens unchanged.
+PackedBatch padded_batch(const PackedBatch& batch);
+
 /// Copies ids and positions to the device, into `arena`. The result refers to the host offsets in `sequences`, which
 /// must outlive it.
 Sequences upload_sequences(Backend& backend, Arena& arena, const PackedSequences& sequences, std::int64_t first_row);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "nmt/layers/embedding.h"
-#include "nmt/layers/encoder_layer.h"
+#include "nmt/layers/transformer_layers.h"
 #include "nmt/model/model.h"
 
 namespace babelring {

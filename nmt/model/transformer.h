@@ -3,11 +3,10 @@
 #include <optional>
 #include <vector>
 
-#include "nmt/layers/decoder_layer.h"
 #include "nmt/layers/embedding.h"
-#include "nmt/layers/encoder_layer.h"
-#include "nmt/layers/fused_linear.h"
+#include "nmt/layers/linear.h"
 #include "nmt/layers/output_projection_loss.h"
+#include "nmt/layers/transformer_layers.h"
 #include "nmt/model/model.h"
 
 namespace babelring {

@@ -14,18 +14,53 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "nmt/core/arena.h"
 #include "nmt/core/buffer.h"
-#include "nmt/core/device_event.h"
 #include "nmt/core/device_stream.h"
-#include "nmt/core/memory_info.h"
+#include "nmt/core/machine.h"
 #include "nmt/core/memory_ledger.h"
-#include "nmt/ops/loss_chunks.h"
 #include "nmt/ops/matmul_report.h"
 #include "nmt/ops/observer.h"
 #include "nmt/ops/op_list.h"
 
 namespace babelring {
+
+/// The CPU backend's kernels on this CPU: "amx kernels, oneDNN 2.6.3, avx512_core_amx". Throws UsageFailure if
+/// BABELRING_CPU_ISA names an instruction set that is not available.
+std::string cpu_kernels();
+
+/// The same without the version of oneDNN: "amx kernels, oneDNN for avx512_core_amx".
+std::string cpu_instruction_sets();
+
+/// The version of oneDNN that this process runs with: "2.6.3".
+std::string onednn_version();
+
+/// Chunking of the output loss: only the logits of one chunk of rows are in memory at a time. The projection's gradient
+/// is summed over chunks, so its rounding depends on the chunk size.
+struct LossChunks {
+  std::int64_t bytes = std::int64_t{160} << 20;  // max size of a chunk's logits, unless min_rows rows need more
+  std::int64_t min_rows = 256;
+  bool equal = false;  // chunks of equal size; false: full chunks and a shorter last one
+
+  /// Chunking for a device with `memory_bytes` of total memory: 2 GiB, or 1/32 of the memory if smaller. Larger chunks
+  /// give matmuls more tiles to distribute over the multiprocessors and access the projection's gradient less often.
+  /// Depends on total rather than free memory, so that runs are reproducible bit by bit.
+  static constexpr LossChunks on_device(std::size_t memory_bytes) {
+    constexpr std::size_t max_bytes = std::size_t{2} << 30;
+    const auto share = static_cast<std::int64_t>(std::min(max_bytes, memory_bytes / 32));
+    return {.bytes = std::max(LossChunks().bytes, share), .equal = true};
+  }
+
+  /// Max rows per chunk, for logits of `row_bytes` bytes per row.
+  constexpr std::int64_t max_rows(std::int64_t row_bytes) const { return std::max(min_rows, bytes / row_bytes); }
+
+  /// Rows per chunk for a pass over `rows` rows; the last chunk may have fewer.
+  constexpr std::int64_t chunk_rows(std::int64_t rows, std::int64_t row_bytes) const {
+    const std::int64_t most = max_rows(row_bytes);
+    if (!equal) return most;
+    const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+    return (rows + chunks - 1) / chunks;
+  }
+};
 
 /// Runs ops on one device, in the order given. Results are visible to the host after synchronize(). Not thread-safe: a
 /// backend is used by one thread.
@@ -57,7 +92,7 @@ class Backend : protected OpInterface<AllOps> {
   Buffer allocate(std::size_t bytes, MemoryPurpose purpose = MemoryPurpose::scratch) {
     return MemoryLedger::enter(ledger_, purpose, do_allocate(bytes, purpose));
   }
-  /// Enters memory that somebody else allocated where allocate() does, as a communicator. `counted`: see MemoryLedger.
+  /// Adds memory allocated elsewhere, such as a communicator's, to the ledger. `counted`: see MemoryLedger.
   Buffer enter(MemoryPurpose purpose, Buffer buffer, std::optional<std::size_t> counted = {}) {
     return MemoryLedger::enter(ledger_, purpose, std::move(buffer), counted);
   }
@@ -184,5 +219,9 @@ class WorkRange {
 /// available, oneDNN for other matmuls, and its own kernels for other ops. Throws UsageFailure if BABELRING_CPU_ISA
 /// names kernels that are not available here.
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
+
+/// Runs one small matmul of the given type, so that a device without support for it is detected early. Throws Failure
+/// with the backend's description (which names the instruction set), the reason and `way_out`, the user's alternative.
+void require_matmul(Backend& backend, DType precision, std::string_view way_out);
 
 }  // namespace babelring

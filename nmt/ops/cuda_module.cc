@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/failure.h"
+#include "base/result.h"
 #include "base/version.h"
 #include "nmt/ops/backend.h"
 

@@ -3,7 +3,6 @@
 #include "nmt/ops/adam.h"
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cross_entropy.h"
-#include "nmt/ops/dropout.h"
 #include "nmt/ops/elementwise.h"
 #include "nmt/ops/embedding.h"
 #include "nmt/ops/layer_norm.h"

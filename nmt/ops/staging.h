@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "nmt/core/buffer.h"
@@ -8,6 +9,10 @@
 #include "nmt/ops/backend.h"
 
 namespace babelring {
+
+/// Runs ops on tensors in host memory by a backend with other memory: copies every operand there, runs the op, waits
+/// and copies all back. Slow; for tests and comparisons that make and read tensors on the host.
+std::unique_ptr<Backend> make_staged_backend(std::unique_ptr<Backend> device);
 
 /// Copies the tensors of one op from host memory to a device and back. Tensors that overlap on the host overlap on the
 /// device in the same way.

@@ -1,18 +1,107 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/options/options.h"
+#include "nmt/core/buffer.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
-#include "nmt/optim/moment.h"
-#include "nmt/optim/row_counting.h"
 
 namespace babelring {
+
+/// Computes the sums of squares from which Adam takes the gradient norm: one sum for each block of SquaredNorm::block
+/// elements of a store's flat gradient. Because blocks are summed independently, ranks that each own a shard get the
+/// same bits as one rank that owns everything.
+class GradientNorm {
+ public:
+  /// Allocates the sums in the backend's memory. The store must outlive the object.
+  GradientNorm(const ParameterStore& store, Backend& backend);
+
+  /// The sums of squares of the store's gradients, [SquaredNorm::blocks(flat_size)] f32 in the backend's memory. Valid
+  /// until the next call.
+  ConstTensor squares(Backend& backend) const;
+  /// Adds up the gradients of all ranks, in rank order, for the elements of `shard`, and writes the sums into the
+  /// store's gradients. Returns the sums of squares of the result, 0 for blocks outside the shard. `on_ranks` holds
+  /// each rank's flat gradients, [flat_size] f32; one of them is the store's.
+  std::vector<double> squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
+                                     const Shards& shard) const;
+
+ private:
+  Tensor squares_tensor() const;
+
+  const ParameterStore* store_;
+  Buffer squares_;
+};
+
+/// A moment of Adam: an f32 value for each element of a store's flat arrays. A rank may keep the values of its shard
+/// only.
+class Moment {
+ public:
+  /// Keeps all `size` values, in `memory`.
+  Moment(Buffer memory, std::int64_t size) : Moment(std::move(memory), size, Shards()) {}
+  /// Keeps the values of `shard`, one range behind the other. `memory`: of bytes_of() bytes.
+  Moment(Buffer memory, std::int64_t size, const Shards& shard);
+  /// The bytes of the values of `shard`.
+  static std::size_t bytes_of(std::int64_t size, const Shards& shard);
+
+  std::int64_t size() const { return size_; }
+  /// The elements whose values are kept, as ascending ranges.
+  const std::vector<ElementRange>& kept() const { return kept_; }
+  /// The kept values, in the order of kept(): [elements of kept()] f32.
+  Tensor values() const;
+  /// The values of `range`, [its elements] f32. Throws Failure unless it lies in one range of kept().
+  Tensor part(const ElementRange& range) const;
+
+ private:
+  Buffer memory_;
+  std::int64_t size_;
+  std::vector<ElementRange> kept_;
+  std::vector<std::int64_t> begins_;  // of the kept ranges, in values()
+};
+
+/// True for the bias that belongs to the neurons of a feed-forward layer, an element each.
+inline bool is_neuron_bias(std::string_view parameter) {
+  return parameter.ends_with(".feed_forward.first.bias");
+}
+
+/// Counts, row by row, what an optimizer changes in the parameters of a store (see RowCount). Rows of a matrix
+/// [out, in] are its outputs, rows of an embedding its subwords; a vector is one row, but neuron biases have a row for
+/// each neuron.
+class RowCounting {
+ public:
+  /// `allocate` returns zeroed memory for the counters: common memory if several ranks update one copy of the weights.
+  /// The store and the backend must outlive the object.
+  RowCounting(const ParameterStore& store, Backend& backend, const std::function<Buffer(std::size_t bytes)>& allocate);
+
+  /// The counters of a range of the flat array, which begins at a multiple of Shards::grain, for AdamUpdate::rows.
+  RowCounters of(const ElementRange& range) const;
+  /// The counters of all rows, in the order of the parameters.
+  std::vector<RowCount> read() const;
+  /// Sets all counters to zero. No rank may be updating.
+  void reset();
+
+  std::int64_t rows() const { return rows_; }
+  /// Index of a parameter's first row.
+  std::int64_t first_row(const Parameter& parameter) const { return first_rows_[parameter.index]; }
+  static std::int64_t rows_of(const Parameter& parameter) {
+    return parameter.shape.rank() == 1 && !is_neuron_bias(parameter.name) ? 1 : parameter.shape[0];
+  }
+
+ private:
+  Tensor counts() const;
+
+  Backend& backend_;
+  std::int64_t rows_ = 0;
+  std::vector<std::int64_t> first_rows_;  // by index of the parameter
+  std::int64_t block_count_ = 0, piece_count_ = 0, part_count_ = 0;
+  Buffer blocks_, pieces_, counts_, parts_;  // the tensors of RowCounters, for the whole flat array
+};
 
 struct AdamOptions {
   double beta1 = 0.9;

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "nmt/parallel/bucket_size.h"
+#include "nmt/parallel/buckets.h"
 
 namespace babelring {
 namespace {

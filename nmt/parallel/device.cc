@@ -2,13 +2,86 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
+#include <vector>
 
+#include "nmt/comm/nccl/communicator.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/ops/cuda_module.h"
+#include "nmt/parallel/rank_context.h"
 
 namespace babelring {
+namespace {
+
+/// True on every rank if an all-reduce of ones gave the world size everywhere. Tolerates 1 %, because bf16 rounds the
+/// sum over many ranks.
+bool summed_everywhere(Backend& backend, Communicator& communicator, ConstTensor trial) {
+  std::vector<float> values(static_cast<std::size_t>(trial.shape.elements()));
+  backend.download(trial, values.data());
+  const auto ranks = static_cast<float>(communicator.size());
+  const bool correct = std::all_of(values.begin(), values.end(),
+                                   [ranks](float value) { return value >= 0.99f * ranks && value <= 1.01f * ranks; });
+  int wrong = correct ? 0 : 1;
+  sum_over_ranks(communicator, [&wrong](auto&& visit) { visit(wrong); });
+  return wrong == 0;
+}
+
+/// Opens NCCL and tests it with an all-reduce of ones of bucket size.
+Result<std::unique_ptr<Communicator>> open_and_try(const CommConfig& config, std::int64_t gradient_bytes,
+                                                   Backend& backend, Communicator& communicator,
+                                                   const Result<NcclLibrary>& library) {
+  const std::int64_t bytes = config.bucket_bytes(gradient_bytes, communicator, true);
+  const auto elements = std::max(std::int64_t{1}, bytes / std::int64_t{sizeof(float)});
+  std::unique_ptr<DeviceStream> stream = backend.make_stream();
+  const std::vector<float> ones(static_cast<std::size_t>(elements), 1.0f);
+  const Buffer memory = backend.allocate(ones.size() * sizeof(float), MemoryPurpose::communication);
+  const Tensor trial = memory.view({elements}, DType::f32);
+  backend.upload(ones.data(), trial);
+  const CommOptions common = config.options();
+  Result<std::unique_ptr<Communicator>> opened = open_nccl(library, communicator, std::move(stream),
+                                                           {.wire = common.wire,
+                                                            .ring = config.all_reduce == GradientPath::nccl_ring,
+                                                            .deadline = common.deadline,
+                                                            .trial = trial});
+  if (opened && !summed_everywhere(backend, communicator, trial)) {
+    return Error{"a test all-reduce by NCCL gave a wrong sum"};
+  }
+  return opened;
+}
+
+}  // namespace
+
+GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
+                                  Communicator& communicator, const std::function<Result<NcclLibrary>()>& find) {
+  if (communicator.size() == 1) return {};
+  const bool required = config.all_reduce == GradientPath::nccl || config.all_reduce == GradientPath::nccl_ring;
+  const auto refuse = [&](const std::string& why) {
+    throw UsageFailure(fmt::format("communication.all_reduce {}: {}; use auto", config.all_reduce_word(), why));
+  };
+  if (backend.host_memory()) {
+    if (required) refuse("the gradients are in host memory");
+    return {};
+  }
+  if (!required && config.all_reduce != GradientPath::automatic) {
+    return {.nccl = nullptr,
+            .line = fmt::format("through host memory, as required by communication.all_reduce={}",
+                                config.all_reduce_word())};
+  }
+  if (config.gradient_wire == GradientWire::int8) {
+    constexpr const char* why = "NCCL cannot add int8 messages of communication.gradient_wire";
+    if (required) refuse(why);
+    return {.nccl = nullptr, .line = fmt::format("through host memory, {}", why)};
+  }
+  Result<std::unique_ptr<Communicator>> nccl = open_and_try(config, gradient_bytes, backend, communicator, find());
+  if (nccl) {
+    const std::string line = (*nccl)->description();
+    return {.nccl = std::move(nccl).value(), .line = line};
+  }
+  if (required) refuse(nccl.error());
+  return {.nccl = nullptr, .line = fmt::format("through host memory, NCCL is unavailable: {}", nccl.error())};
+}
 
 Result<RankGpu> find_gpu(int local_rank) {
   const Result<CudaDevices>& cuda = find_cuda();

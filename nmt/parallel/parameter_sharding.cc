@@ -6,8 +6,8 @@
 #include <bit>
 
 #include "base/failure.h"
-#include "nmt/core/release_pages.h"
-#include "nmt/parallel/bucket_size.h"
+#include "nmt/core/buffer.h"
+#include "nmt/parallel/buckets.h"
 
 namespace babelring {
 

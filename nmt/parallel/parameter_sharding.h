@@ -10,10 +10,9 @@
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
-#include "nmt/optim/moment.h"
+#include "nmt/optim/adam.h"
 #include "nmt/parallel/comm_config.h"
 #include "nmt/parallel/gradient_reducer.h"
-#include "nmt/parallel/host_shares.h"
 #include "nmt/parallel/weights_gather.h"
 
 namespace babelring {

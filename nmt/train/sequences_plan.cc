@@ -10,19 +10,17 @@
 #include "base/failure.h"
 #include "nmt/data/gssm/graph.h"
 #include "nmt/data/manifest.h"
-#include "nmt/layers/activation_arenas.h"
+#include "nmt/layers/context.h"
 #include "nmt/model/device_batch.h"
-#include "nmt/model/padded_batch.h"
 #include "nmt/ops/dry_backend.h"
 #include "nmt/train/evaluation/sequence_validator.h"
-#include "nmt/train/setup/free_memory.h"
 #include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 
 namespace {
 
-constexpr const char* key = "data.sequences_per_update: auto";
+constexpr const char* plan_key = "data.sequences_per_update: auto";
 /// Left free for allocations between this plan and the first pass, as a fraction of all memory.
 constexpr double later_allocations = 0.02;
 /// An update on CPUs takes at most about this, so that it stays under a minute on a machine that others use too.
@@ -100,7 +98,7 @@ std::int64_t sequences_of_a_rank(const TrainConfig& config, std::int64_t max, co
   const std::int64_t each = min_over_ranks(max_fitting(1, max, 1, fits), communicator);
   if (each > 0) return each;
   const std::int64_t least = min_over_ranks(static_cast<std::int64_t>(memory.usable(1)), communicator);
-  throw UsageFailure(fmt::format("{}: the model and a sequence of {} tokens need {} bytes, a rank may use {}", key,
+  throw UsageFailure(fmt::format("{}: the model and a sequence of {} tokens need {} bytes, a rank may use {}", plan_key,
                                  config.data.sequence_length, memory.need(1), least));
 }
 
@@ -143,7 +141,8 @@ TrainConfig with_sequences_that_fit(TrainConfig config, std::int64_t stored, Bac
                                     Communicator& communicator) {
   if (config.task != Task::gssm || config.data.sequences_per_update != DataConfig::automatic) return config;
   const auto say = [&](const std::string& answer) {
-    if (communicator.rank() == 0) spdlog::info("{}: {} sequences{}", key, config.data.sequences_per_update, answer);
+    if (communicator.rank() == 0)
+      spdlog::info("{}: {} sequences{}", plan_key, config.data.sequences_per_update, answer);
   };
   if (stored != DataConfig::automatic) {
     config.data.sequences_per_update = stored;
@@ -152,7 +151,7 @@ TrainConfig with_sequences_that_fit(TrainConfig config, std::int64_t stored, Bac
   }
   const SequenceMemory memory(config, backend, communicator);
   if (min_over_ranks(memory.room().total > 0, communicator) == 0) {
-    throw UsageFailure(fmt::format("{}: {}", key, unknown_memory));
+    throw UsageFailure(fmt::format("{}: {}", plan_key, unknown_memory));
   }
   const std::int64_t ranks = communicator.size(), max = max_sequences(config, ranks);
   const std::int64_t fitting = sequences_of_a_rank(config, (max + ranks - 1) / ranks, memory, communicator);

@@ -6,17 +6,18 @@
 #include <cmath>
 #include <limits>
 
-#include "base/records/evaluated_set.h"
 #include "base/failure.h"
-#include "base/grouped.h"
+#include "base/records/records.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "nmt/comm/rank_results.h"
-#include "nmt/train/start_from.h"
+#include "nmt/train/checkpointing/resume_check.h"
 #include "nmt/train/evaluation/sequence_validator.h"
 #include "nmt/train/evaluation/translation_validator.h"
 #include "nmt/train/setup/memory_plan.h"
 #include "nmt/train/setup/own_libraries.h"
 #include "nmt/train/setup/rank_part.h"
-#include "nmt/train/update/rank_digests.h"
+#include "nmt/train/update/divergence.h"
 
 namespace babelring {
 

@@ -7,15 +7,15 @@
 #include "base/records/records.h"
 #include "nmt/data/batch_pipeline.h"
 #include "nmt/data/data_check.h"
-#include "nmt/data/sequence_set.h"
+#include "nmt/data/sequence_source.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
 #include "nmt/train/checkpointing/checkpoint_policy.h"
 #include "nmt/train/checkpointing/checkpointer.h"
 #include "nmt/train/checkpointing/training_state.h"
-#include "nmt/train/evaluation_policy.h"
 #include "nmt/train/evaluation/validator.h"
+#include "nmt/train/evaluation_policy.h"
 #include "nmt/train/setup/requests.h"
 #include "nmt/train/update/divergence.h"
 #include "nmt/train/update/share_balancer.h"
@@ -32,14 +32,14 @@ struct TrainerParts {
   UpdateSource& source;
   const Vocabulary* vocabulary = nullptr;     // of translations, which are validated on data.valid_set; else null
   const SequenceSet* held_out = nullptr;      // of other tasks, for validation; null: none
-  const SequenceSet* train_sample = nullptr;  // of other tasks, evaluated beside; null: none
+  const SequenceSet* train_sample = nullptr;  // sequence tasks: also scored at each validation; null: none
   Checkpointer* checkpoints = nullptr;        // null: nothing is saved
   RecordSink& records;
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
   GpuMeter* gpu_meter = nullptr;                    // null: no GPU, or its figures cannot be read
   SpanLog* spans = nullptr;                         // for timelines; null: not logged
-  UpdateObserver* lab = nullptr;                    // null: nobody looks inside of updates
+  UpdateObserver* lab = nullptr;                    // null: no lab tools
   DataCheck* data_check = nullptr;                  // of the first rank of each host; null: the data is not checked
   int threads = 1;                                  // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;                // subwords in the model's vocabulary

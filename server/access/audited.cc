@@ -1,8 +1,16 @@
 #include "server/access/audited.h"
 
+#include <spdlog/spdlog.h>
+
 #include "base/clock.h"
 
 namespace babelring::access {
+
+http::Problem store_problem(const store::SqlFailure& failure) {
+  if (failure.full()) return {507, "disk_full", "the disk of the database is full; nothing was changed"};
+  spdlog::error("write: {}", failure.what());
+  return {503, "store_failed", "the database failed; nothing was changed, send it again"};
+}
 
 http::WriteNote note_of_server(std::string method, std::string route, std::string object, int status) {
   http::WriteNote note;

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/json.h"
-#include "server/access/write.h"
-#include "server/http/problem.h"
+#include "server/access/audited.h"
+#include "server/http/reply.h"
 #include "server/store/access.h"
 
 namespace babelring::access {

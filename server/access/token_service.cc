@@ -6,13 +6,13 @@
 #include <mutex>
 #include <utility>
 
-#include "base/check_name.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/names.h"
 #include "base/records/records.h"
 #include "base/secret.h"
-#include "server/access/write.h"
-#include "server/http/problem.h"
+#include "server/access/audited.h"
+#include "server/http/reply.h"
 
 namespace babelring::access {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/grouped.h"
+#include "base/text.h"
 #include "server/store/checkpoints.h"
 #include "server/store/runs.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/grouped.h"
+#include "base/text.h"
 
 namespace babelring::alerts {
 namespace {

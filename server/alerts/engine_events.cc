@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/grouped.h"
+#include "base/text.h"
 #include "server/alerts/engine.h"
 
 namespace babelring::alerts {

@@ -1,8 +1,8 @@
 #include <limits>
 #include <set>
 
-#include "base/check_name.h"
 #include "base/clock.h"
+#include "base/names.h"
 #include "base/records/records.h"
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"

@@ -1,5 +1,5 @@
-#include "base/check_name.h"
 #include "server/store/evals.h"
+#include "base/names.h"
 
 #include "base/clock.h"
 #include "base/records/records.h"
@@ -7,7 +7,7 @@
 #include "server/api/body.h"
 #include "server/api/control.h"
 #include "server/api/handlers.h"
-#include "server/api/reports.h"
+#include "server/api/records.h"
 #include "server/api/responses.h"
 
 namespace babelring::api {

@@ -9,6 +9,15 @@
 
 namespace babelring::api {
 
+/// An operation's parameters with references into `contract` resolved.
+std::vector<const json::object*> parameters_of(const json::object& contract, const json::object& operation);
+
+/// Expands the problems of server/api/openapi.yaml into OpenAPI. The codes that an operation lists under x-errors, and
+/// those that x-problems assigns to its kind, become `responses` by status, each with an enum of its codes; `code` of
+/// the schema Problem becomes the enum of all. Removes x-problems and x-errors. Throws Failure for an inconsistent
+/// contract.
+void write_problems(json::object& contract);
+
 /// The served contract, from the text of server/api/openapi.yaml. Throws Failure if the text is not YAML, has a
 /// non-finite number, or refers to an undescribed problem.
 json::value parse_contract(std::string_view yaml);

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "base/log.h"
-#include "base/parse_number.h"
-#include "server/http/problem.h"
+#include "base/text.h"
+#include "server/http/reply.h"
 
 namespace babelring::api {
 namespace {

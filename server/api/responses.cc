@@ -2,9 +2,9 @@
 
 #include <sstream>
 
-#include "base/check_name.h"
 #include "base/clock.h"
-#include "base/json_get.h"
+#include "base/json.h"
+#include "base/names.h"
 #include "base/records/records.h"
 
 namespace babelring::api {

@@ -12,8 +12,7 @@
 #include "server/api/query.h"
 #include "server/api/service.h"
 #include "server/http/message.h"
-#include "server/http/problem.h"
-#include "server/store/artifacts.h"
+#include "server/http/reply.h"
 #include "server/store/checkpoints.h"
 #include "server/store/runs.h"
 

@@ -7,7 +7,7 @@
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/artifacts/checkpoint_files.h"
-#include "server/http/field_text.h"
+#include "server/http/fields.h"
 
 namespace babelring::api {
 namespace {

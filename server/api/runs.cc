@@ -1,17 +1,120 @@
+#include "server/api/runs.h"
+
 #include <algorithm>
+#include <boost/json/object.hpp>
+#include <charconv>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "server/api/body.h"
 #include "server/api/control.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/run_answers.h"
-#include "server/api/run_progress.h"
-#include "server/store/run_state.h"
+#include "server/store/attempts.h"
 #include "server/verdict/run_health.h"
 
 namespace babelring::api {
+namespace {
+
+struct Progress {
+  std::optional<double> fraction, seconds_left;
+};
+
+/// The progress from the newest record. For workers that do not report it, the fraction of max_updates and the step
+/// time of the newest update.
+Progress progress_of(const store::RunRow& run) {
+  Progress progress;
+  const double done = run.last.value("fraction_done"), left = run.last.value("seconds_left");
+  if (done > 0) {
+    progress.fraction = std::min(done, 1.0);
+    if (left > 0 || done >= 1) progress.seconds_left = left;
+  } else if (run.max_updates > 0) {
+    const auto update = static_cast<double>(run.last.step), end = static_cast<double>(run.max_updates);
+    progress.fraction = std::clamp(update / end, 0.0, 1.0);
+    const double step_ms = run.last.value("step_ms");
+    if (update > 0 && std::isfinite(step_ms)) progress.seconds_left = std::max(end - update, 0.0) * step_ms / 1000;
+  }
+  if (run.state == store::RunState::succeeded) progress.fraction = 1;
+  return progress;
+}
+
+std::string end_of(const store::RunRow& run) {
+  if (!run.end.empty()) return run.end;
+  return run.max_updates > 0 ? grouped(static_cast<double>(run.max_updates)) + " updates" : "";
+}
+
+}  // namespace
+
+json::object progress_item(const store::RunRow& run, bool stale) {
+  const Progress progress = progress_of(run);
+  const bool trains = run.state == store::RunState::running && !stale;
+  json::value left = nullptr;
+  if (trains && progress.seconds_left) left = static_cast<std::int64_t>(std::ceil(*progress.seconds_left));
+  return {{"fraction", progress.fraction ? json::value(*progress.fraction) : json::value(nullptr)},
+          {"seconds_left", std::move(left)},
+          {"end", end_of(run)},
+          {"at_latest", run.may_end_sooner}};
+}
+
+std::shared_ptr<const RunText> RunTexts::find(const std::string& run, std::uint64_t revision,
+                                              std::int64_t now_ms) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = texts_.find(run);
+  if (found == texts_.end() || found->second->revision != revision || now_ms > found->second->holds_until_ms) {
+    return nullptr;
+  }
+  return found->second;
+}
+
+void RunTexts::keep(const std::string& run, RunText text) {
+  if (text.before_age.size() > max_bytes) return;
+  auto held = std::make_shared<const RunText>(std::move(text));
+  const std::lock_guard lock(mutex_);
+  if (texts_.size() >= max_texts && !texts_.contains(run)) texts_.clear();
+  texts_[run] = std::move(held);
+}
+
+RunText run_text(const store::RunRow& run, const verdict::Health& health, std::uint64_t revision, std::int64_t now_ms) {
+  json::object item = run_item(run, health, now_ms);
+  item["config"] = run.config;
+  const std::string state =
+      run_state_digest(item);  // before the members are reordered, as require_run_match() computes it
+  // Move it to the end, where it can be replaced without a search: a label may also be named record_age_ms.
+  item.erase("record_age_ms");
+  item["record_age_ms"] = 0;
+  const std::string text = to_text(item);
+  const std::size_t age = text.rfind(':') + 1;
+  RunText made;
+  made.revision = revision;
+  made.before_age = text.substr(0, age);
+  made.tag = state + '-' + digest_of(made.before_age);
+  made.updated_ms = run.updated_ms;
+  const bool becomes_stale =
+      run.state == store::RunState::running && now_ms - run.updated_ms <= verdict::stale_after_ms;
+  made.holds_until_ms =
+      becomes_stale ? run.updated_ms + verdict::stale_after_ms : std::numeric_limits<std::int64_t>::max();
+  return made;
+}
+
+http::Response run_answer(const http::Request& request, const RunText& text, std::int64_t now_ms) {
+  char digits[24];
+  const std::string_view age(digits, std::to_chars(digits, digits + sizeof digits, now_ms - text.updated_ms).ptr);
+  std::string body;
+  body.reserve(text.before_age.size() + age.size() + 1);
+  body.append(text.before_age).append(age).append("}");
+  // The tag covers the age, so that no client keeps an outdated one.
+  std::string etag;
+  etag.reserve(text.tag.size() + age.size() + 3);
+  etag.append("\"").append(text.tag).append("-").append(age).append("\"");
+  return tagged_response(request, std::move(body), std::move(etag));
+}
+
 namespace {
 
 /// All ranks run in lockstep, so the run's rate is the update's tokens divided by the step time. A record without the

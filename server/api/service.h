@@ -9,8 +9,8 @@
 #include "server/access/edit_locks.h"
 #include "server/access/idempotency.h"
 #include "server/access/token_service.h"
-#include "server/api/run_answers.h"
-#include "server/api/what_if_runs.h"
+#include "server/api/analysis.h"
+#include "server/api/runs.h"
 #include "server/artifacts/backup_maker.h"
 #include "server/artifacts/downloads.h"
 #include "server/artifacts/retention_service.h"
@@ -19,11 +19,9 @@
 #include "server/http/lanes.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
-#include "server/http/run_ranks.h"
 #include "server/launch/config_check.h"
 #include "server/store/store.h"
 #include "server/telemetry/http_meter.h"
-#include "server/telemetry/newer_workers.h"
 #include "server/verdict/run_health.h"
 
 namespace babelring::launch {

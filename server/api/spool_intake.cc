@@ -8,15 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/json_get.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "server/access/audited.h"
 #include "server/api/control.h"
-#include "server/api/reports.h"
-#include "server/artifacts/roots.h"
-#include "server/store/ranks.h"
-#include "server/store/run_records.h"
+#include "server/api/records.h"
+#include "server/artifacts/lab_files.h"
+#include "server/store/steps.h"
 
 namespace babelring::api {
 namespace {

@@ -1,12 +1,12 @@
-#include "base/check_name.h"
 #include "base/clock.h"
+#include "base/names.h"
 #include "base/records/records.h"
 #include "server/access/audited.h"
 #include "server/api/control.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/artifacts/checkpoint_files.h"
-#include "server/verdict/step_time.h"
+#include "server/verdict/verdict_input.h"
 
 namespace babelring::api {
 namespace {

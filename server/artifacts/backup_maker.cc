@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/clock.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "server/store/backup.h"
 
 namespace babelring::artifacts {

@@ -7,7 +7,7 @@
 #include "base/failpoint.h"
 #include "server/access/audited.h"
 #include "server/artifacts/checkpoint_files.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "server/store/checkpoints.h"
 
 namespace babelring::artifacts {

@@ -9,14 +9,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/check_name.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/failpoint.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/records/records.h"
 #include "server/http/download.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "server/store/checkpoints.h"
 #include "server/store/runs.h"
 

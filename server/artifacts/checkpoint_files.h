@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.h"
-#include "base/manifest_file.h"
-#include "server/artifacts/roots.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "server/artifacts/lab_files.h"
 #include "server/store/checkpoints.h"
 #include "server/store/store.h"
 

@@ -2,12 +2,35 @@
 
 #include <fmt/format.h>
 
-#include "base/check_name.h"
+#include <algorithm>
+#include <system_error>
+
+#include "base/names.h"
 #include "base/records/records.h"
 #include "server/artifacts/checkpoint_files.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 
 namespace babelring::artifacts {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool lies_below(const fs::path& root, const fs::path& path) {
+  const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  return in_root == root.end() && in_path != path.end();
+}
+
+}  // namespace
+
+std::optional<fs::path> folder_below(const Roots& roots, const fs::path& reported, const std::string& name) {
+  std::error_code error;
+  fs::path folder = fs::weakly_canonical(reported, error);
+  if (error || !reported.is_absolute() || folder.filename() != name) return std::nullopt;
+  if (std::none_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(root, folder); })) {
+    return std::nullopt;
+  }
+  return folder;
+}
 
 store::ArtifactRow require_artifact(store::Store& store, const std::string& id) {
   auto reader = store.reader();

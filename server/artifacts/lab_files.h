@@ -1,14 +1,29 @@
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "base/file_descriptor.h"
-#include "server/artifacts/roots.h"
-#include "server/store/artifacts.h"
+#include "base/files.h"
+#include "server/store/checkpoints.h"
 #include "server/store/store.h"
+
+namespace babelring::artifacts {
+
+/// Canonical folders. Files of runs are read and removed only below one of them.
+using Roots = std::vector<std::filesystem::path>;
+
+/// The canonical path of a folder that a worker reported, which need not exist. Nothing if it is not absolute, lies
+/// below no root or is not called `name`.
+std::optional<std::filesystem::path> folder_below(const Roots& roots, const std::filesystem::path& reported,
+                                                  const std::string& name);
+
+}  // namespace babelring::artifacts
 
 /// The files that tools wrote into the folders `lab` of runs. Reports of workers are not trusted: such a folder must
 /// lie below the server's roots, and its files are opened beneath it, without following links.
+
 namespace babelring::artifacts {
 
 /// The artifact with this id. Throws Problem 404.

@@ -14,9 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "server/events/audience.h"
 #include "server/events/event_rings.h"
-#include "server/events/metric_frames.h"
 #include "server/http/message.h"
 
 namespace babelring::events {

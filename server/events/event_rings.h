@@ -9,10 +9,82 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 
 namespace babelring::events {
+
+/// A subscriber of events.
+struct Listener {
+  std::string run;               // empty: all runs
+  std::set<std::string> topics;  // empty: all
+  bool wants(const std::string& topic) const { return topics.empty() || topics.contains(topic); }
+};
+
+/// Tracks the runs and topics for which events must be produced: those with a listener now or within the last `linger`,
+/// so that a client that reconnects misses nothing. Not thread-safe.
+class Audience {
+ public:
+  explicit Audience(std::chrono::milliseconds linger) : linger_(linger) {}
+
+  /// The listener must outlive its registration and must not change meanwhile.
+  void add(Listener* listener);
+  void remove(Listener* listener);
+  bool wants(const std::string& run, const std::string& topic) const;
+  /// Calls `visit` for each listener of the run and topic.
+  void visit(const std::string& run, const std::string& topic, const std::function<void(Listener&)>& visit) const;
+
+ private:
+  struct Interest {
+    std::size_t listeners = 0;
+    SteadyClock::time_point until{};  // end of the interest if there is no listener
+  };
+  struct OfRun {
+    std::set<Listener*> listeners;
+    std::map<std::string, Interest> topics;  // empty: all topics
+    bool wants(const std::string& topic) const;
+  };
+  static constexpr std::size_t max_lingering = 10'000;
+
+  static std::set<std::string> topics_of(const Listener& listener);
+  void forget_runs();
+
+  const std::chrono::milliseconds linger_;
+  std::map<std::string, OfRun> runs_;
+  std::deque<std::pair<SteadyClock::time_point, std::string>> lingering_;  // (end of the interest, run)
+};
+
+/// Steps of one rank in order of arrival, divided into frames for event streams. All steps of a frame have the same
+/// keys, so a key takes memory only where it has a value. A frame has at most `max_frame_values` values, but at least
+/// one step, so that no event is large.
+class MetricFrames {
+ public:
+  using Metrics = std::vector<std::pair<std::string, double>>;
+  static constexpr std::size_t max_frame_values = 1024;
+
+  void add(std::int64_t update, std::int64_t time_ms, const Metrics& metrics);
+  /// Adds later steps of the same rank.
+  void append(MetricFrames later);
+  bool empty() const { return frames_.empty(); }
+  std::size_t size() const { return frames_.size(); }
+  /// Approximate memory of the frames.
+  std::size_t bytes() const { return bytes_; }
+  /// Removes the oldest frame and returns its event data, the JSON of docs/api.md. Call only while not empty.
+  std::string take_text(const std::string& run, std::int64_t attempt, std::int64_t rank);
+
+ private:
+  struct Frame {
+    std::vector<std::string> keys;
+    std::vector<std::int64_t> steps, times;
+    std::vector<double> values;  // by step, then in the order of the keys
+    std::size_t bytes() const;
+  };
+  static bool has_keys(const Frame& frame, const Metrics& metrics);
+
+  std::deque<Frame> frames_;
+  std::size_t bytes_ = 0;
+};
 
 struct Event {
   std::uint64_t sequence = 0;

@@ -9,9 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "server/http/accept.h"
-#include "server/http/field_text.h"
-#include "server/http/query.h"
+#include "server/http/fields.h"
 
 namespace babelring::http {
 namespace {

@@ -9,10 +9,9 @@
 #include "server/http/access.h"
 #include "server/http/access_log.h"
 #include "server/http/message.h"
-#include "server/http/problem.h"
 #include "server/http/rate_limiter.h"
+#include "server/http/reply.h"
 #include "server/http/router.h"
-#include "server/http/run_ranks.h"
 #include "server/http/static_files.h"
 
 namespace babelring::http {

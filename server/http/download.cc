@@ -9,10 +9,9 @@
 
 #include <utility>
 
-#include "base/base64.h"
-#include "server/http/etag.h"
-#include "server/http/problem.h"
-#include "server/http/range.h"
+#include "base/text.h"
+#include "server/http/fields.h"
+#include "server/http/reply.h"
 
 namespace babelring::http {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/result.h"
 #include "server/http/access.h"
 

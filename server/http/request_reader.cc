@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/http/framing.h"
+#include "server/http/request_head.h"
 
 namespace babelring::http {
 namespace {

@@ -6,10 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "server/http/body_memory.h"
 #include "server/http/client_socket.h"
 #include "server/http/limits.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "server/http/request_head.h"
 
 namespace babelring::http {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/http/lane.h"
+#include "server/http/lanes.h"
 #include "server/http/message.h"
 #include "server/http/reply.h"
 

@@ -1,6 +1,8 @@
 #include "server/http/server.h"
 
+#include <fmt/format.h>
 #include <netinet/tcp.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,18 +16,68 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "base/replaceable.h"
-#include "server/http/body_memory.h"
+#include "base/secret.h"
 #include "server/http/connections.h"
+#include "server/http/limits.h"
 #include "server/http/session.h"
 #include "server/http/tls.h"
 
 namespace babelring::http {
+namespace {
+
+std::string_view view_of(spdlog::string_view_t text) {
+  return {text.data(), text.size()};
+}
+
+/// Formats the message text, escaped and with tokens redacted.
+class SafeText : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& out) override {
+    const std::string text = printable(redact(view_of(message.payload)));
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<SafeText>(); }
+};
+
+class JsonFormatter : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const auto time_ms = std::chrono::duration_cast<std::chrono::milliseconds>(message.time.time_since_epoch()).count();
+    const std::string line = to_text(json::object{
+                                 {"time", format_rfc3339(time_ms)},
+                                 {"level", view_of(spdlog::level::to_string_view(message.level))},
+                                 {"text", printable(redact(view_of(message.payload)))},
+                             }) +
+                             '\n';
+    out.append(line.data(), line.data() + line.size());
+  }
+  std::unique_ptr<formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
+};
+
+}  // namespace
+
+std::unique_ptr<spdlog::formatter> log_formatter(LogFormat format) {
+  if (format == LogFormat::json) return std::make_unique<JsonFormatter>();
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<SafeText>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$: %*");
+  return formatter;
+}
+
+void set_log_format(LogFormat format) {
+  spdlog::default_logger()->set_formatter(log_formatter(format));
+}
+
 namespace {
 
 namespace asio = boost::asio;

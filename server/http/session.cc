@@ -13,10 +13,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "server/http/access_line.h"
-#include "server/http/arrival.h"
-#include "server/http/problem.h"
-#include "server/http/response_head.h"
+#include "server/http/access_log.h"
+#include "server/http/reply.h"
+#include "server/http/response_writer.h"
 #include "server/http/tls.h"
 
 namespace babelring::http {
@@ -177,7 +176,7 @@ asio::awaitable<bool> Session::take_body(Request& request, bool expects_continue
     refusal = problem_response(Problem(503, "busy", "no memory is left for this body; send it again"), request.id);
   } else if (refusal->status == 429 && request.keep_alive && !expects_continue &&
              request.content_length <= max_drained_bytes) {
-    // A reporter over its rate comes again, and must find its connection open.
+    // A rate-limited reporter will retry, and must find its connection open.
     co_return co_await reader_.discard_body(request.content_length);
   }
   request.keep_alive = false;  // the rest of the body is not read

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "server/http/body_memory.h"
 #include "server/http/client_socket.h"
 #include "server/http/connections.h"
 #include "server/http/dispatcher.h"

@@ -9,7 +9,7 @@
 #include "base/open_mpi.h"
 #include "base/records/records.h"
 #include "base/records/run_marks.h"
-#include "server/launch/launcher_log.h"
+#include "server/launch/launcher.h"
 
 namespace babelring::launch {
 namespace {

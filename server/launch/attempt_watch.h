@@ -28,7 +28,7 @@ struct WatchTimes {
   SteadyClock::time_point awake_since;  // the supervisor was delayed before: earlier silence does not count
 };
 
-/// Watches one attempt: remembers since when it runs, is asked to stop, has no status and is being ended, and decides
+/// Watches one attempt: tracks when it started, was asked to stop, lost its status and began to end, and decides
 /// when to end it. Does no I/O and keeps monotonic times only. Not thread-safe.
 class AttemptWatch {
  public:
@@ -111,7 +111,7 @@ class AttemptWatch {
   bool is_ending_ = false;
   Ending ending_;  // valid if is_ending_ or suspending_since_
   std::optional<Time> suspending_since_;
-  std::optional<std::int64_t> looked_at_;  // the newest checkpoint at the last look for hosts, or at the begin
+  std::optional<std::int64_t> looked_at_;  // the newest checkpoint at the last look for hosts, or at the start
   std::int64_t newest_ = 0;
   Time ending_since_;
 };

@@ -9,9 +9,8 @@
 #include <filesystem>
 
 #include "base/failure.h"
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/json_get.h"
 #include "base/log.h"
 #include "server/launch/process.h"
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "server/launch/launcher_log.h"
+#include "server/launch/launcher.h"
 
 namespace babelring::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "server/launch/cool_down.h"
+#include "server/launch/host_choice.h"
 #include "server/launch/launcher.h"
 
 namespace babelring::launch {

@@ -7,11 +7,34 @@
 #include <string>
 #include <vector>
 
-#include "server/launch/cool_down.h"
+#include "base/clock.h"
 #include "server/launch/launcher.h"
 #include "server/launch/profile.h"
 
 namespace babelring::launch {
+
+/// Exponential backoff for hosts that failed recently. Each further failure doubles a host's waiting time, up to ten
+/// times the first. A host's failures expire after `forgotten_after` without a new one.
+class CoolDown {
+ public:
+  using Time = SteadyClock::time_point;
+
+  /// Records a failure. `first` is the waiting time after a first failure.
+  void strike(const std::string& host, std::chrono::duration<double> first, Time now);
+  /// The time from which a host may be used again. Not later than `now` if it is available.
+  Time ready_at(const std::string& host, Time now) const;
+  /// Number of unexpired failures of a host.
+  int strikes(const std::string& host, Time now) const;
+
+  static constexpr auto forgotten_after = std::chrono::minutes(10);
+
+ private:
+  struct Strikes {
+    int count = 0;
+    Time last, ready;
+  };
+  std::map<std::string, Strikes> hosts_;
+};
 
 /// The host of an attempt's `hosts` that a fault is about: the one called `reported`, without regard to domain and
 /// case, or, since a host may call itself otherwise, the one with the slot of `rank`. mpirun fills hosts in order.

@@ -4,12 +4,18 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/launch/profile.h"
 #include "server/store/attempts.h"
 
 namespace babelring::launch {
+
+/// The last worker log line of level error, without its timestamp. Empty if there is none.
+std::string last_error_line(std::string_view text);
+/// The last 64 KiB of a file; empty if it cannot be read.
+std::string tail_of(const std::filesystem::path& file);
 
 /// An order to start an attempt.
 struct LaunchOrder {

@@ -6,8 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/records/records.h"
 #include "base/records/run_marks.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/records/records.h"
-#include "server/store/run_state.h"
+#include "server/store/attempts.h"
+#include "server/store/control.h"
 #include "server/store/sqlite.h"
-#include "server/store/trace_requests.h"
 
 /// Decides which sender may report for which run. All functions throw SqlFailure.
 namespace babelring::store {

@@ -1,6 +1,6 @@
 #include "server/store/alerts.h"
 
-#include "base/check_name.h"
+#include "base/names.h"
 #include "base/records/records.h"
 
 namespace babelring::store {
@@ -107,9 +107,9 @@ std::vector<AlertRow> open_alerts(Reader& reader) {
 }
 
 std::vector<AlertRow> lasting_alerts(Reader& reader, const std::string& run) {
-  static const auto lasting = [](const std::string& of) {
-    return select<AlertRow>("FROM alerts WHERE " + of + " AND cleared_ms IS NULL UNION ALL ") +
-           select<AlertRow>("FROM alerts WHERE " + of + " AND kind = 'ranks_differ' AND cleared_ms IS NOT NULL");
+  static const auto lasting = [](const std::string& condition) {
+    return select<AlertRow>("FROM alerts WHERE " + condition + " AND cleared_ms IS NULL UNION ALL ") +
+           select<AlertRow>("FROM alerts WHERE " + condition + " AND kind = 'ranks_differ' AND cleared_ms IS NOT NULL");
   };
   static const std::string of_all = lasting("?1 = ''"), of_run = lasting("run = ?1");
   return reader.database.prepare(run.empty() ? of_all : of_run).bind(run).all<AlertRow>();

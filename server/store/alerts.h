@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/store/attempts.h"
 #include "server/store/readers.h"
-#include "server/store/run_state.h"
 
 /// Alert rules and alerts. A kind is an uninterpreted string here; server/alerts defines the kinds. All functions throw
 /// SqlFailure. Call those that take a Database& inside Store::write.

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "server/store/data_folder.h"
-#include "server/store/schema.h"
+#include "server/store/home.h"
 #include "server/store/sqlite.h"
 
 namespace babelring::store {

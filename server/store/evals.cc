@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "base/check_name.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "server/store/metrics.h"
 
 namespace babelring::store {

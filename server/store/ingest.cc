@@ -4,9 +4,8 @@
 #include <cmath>
 #include <optional>
 
-#include "base/check_name.h"
+#include "base/names.h"
 #include "base/records/library_versions.h"
-#include "server/store/artifacts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"
 #include "server/store/evals.h"

@@ -12,8 +12,8 @@
 #include "server/store/admission.h"
 #include "server/store/logs.h"
 #include "server/store/metrics.h"
-#include "server/store/ranks.h"
 #include "server/store/sqlite.h"
+#include "server/store/steps.h"
 
 namespace babelring::store {
 

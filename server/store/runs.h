@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/store/attempts.h"
 #include "server/store/evals.h"
 #include "server/store/readers.h"
-#include "server/store/run_state.h"
 #include "server/store/steps.h"
 
 /// Runs. All functions throw SqlFailure.

@@ -8,6 +8,56 @@
 #include <optional>
 
 namespace babelring::store {
+
+template <const_or_not<LifecycleRow> Row, class Column>
+void visit_columns(Row& event, Column&& column) {
+  column("attempt", event.attempt);
+  column("rank", event.rank);
+  column("time_ms", event.time_ms);
+  column("name", event.name);
+  column("detail", event.detail);
+}
+
+template <const_or_not<RunPlace> Row, class Column>
+void visit_columns(Row& run, Column&& column) {
+  column("r.run", run.number);
+  column("id", run.id);
+  column("coalesce(folder, '')", run.folder);
+  column("coalesce((SELECT c.folder FROM checkpoints c WHERE c.run = r.run ORDER BY step DESC LIMIT 1), '')",
+         run.checkpoint);
+}
+
+template <const_or_not<ReportedEval> Row, class Column>
+void visit_columns(Row& eval, Column&& column) {
+  column("attempt", eval.attempt);
+  column("time_ms", eval.time_ms);
+  column("body", eval.body);
+}
+
+std::vector<LifecycleRow> list_lifecycle(Reader& reader, std::int64_t run, std::int64_t limit) {
+  static const std::string sql = select<LifecycleRow>(
+      "FROM lifecycle WHERE run = ? AND (rank = 0 OR name = 'failed') ORDER BY attempt, time_ms, event LIMIT ?");
+  return reader.database.prepare(sql).bind(run, limit).all<LifecycleRow>();
+}
+
+std::vector<RunPlace> places_of_runs(Reader& reader, std::int64_t since_ms) {
+  static const std::string sql = select<RunPlace>(
+      "FROM runs r LEFT JOIN launches l ON l.run = r.run WHERE deleted_ms IS NULL AND "
+      "(state NOT IN ('queued', 'succeeded', 'failed', 'stopped') OR finished_ms >= ?) ORDER BY r.run");
+  return reader.database.prepare(sql).bind(since_ms).all<RunPlace>();
+}
+
+std::vector<ReportedEval> list_reported_evals(Reader& reader, std::int64_t run, std::int64_t limit) {
+  static const std::string sql = select<ReportedEval>("FROM evals WHERE run = ? ORDER BY eval DESC LIMIT ?");
+  auto evals = reader.database.prepare(sql).bind(run, limit).all<ReportedEval>();
+  std::ranges::reverse(evals);
+  return evals;
+}
+
+std::string training_data_of(Reader& reader, std::int64_t run) {
+  return reader.database.prepare("SELECT data FROM runs WHERE run = ?").bind(run).value<std::string>();
+}
+
 namespace {
 
 constexpr std::size_t max_chunk_bytes = std::size_t{1} << 20;  // max size of an export chunk
@@ -101,6 +151,82 @@ bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string
     csv += '\n';
   }
   return any;
+}
+
+template <const_or_not<RankRow> Row, class Column>
+void visit_columns(Row& rank, Column&& column) {
+  column("rank", rank.rank);
+  column("attempt", rank.attempt);
+  column("host", rank.host);
+  column("pid", rank.pid);
+  column("device", rank.device);
+  column("peak_flops", rank.peak_flops);
+  column("peak_bytes_per_second", rank.peak_bytes_per_second);
+  column("libraries", rank.libraries);
+  column("first_update", rank.first_update);
+  column("last_update", rank.last_update);
+  column("updated_ms", rank.updated_ms);
+}
+
+bool SequenceNumbers::insert(std::int64_t sequence) {
+  auto next = ranges_.upper_bound(sequence);
+  if (next != ranges_.begin()) {
+    auto previous = std::prev(next);
+    if (sequence <= previous->second) return false;
+    if (sequence == previous->second + 1) {
+      previous->second = sequence;
+      if (next != ranges_.end() && next->first == sequence + 1) {
+        previous->second = next->second;
+        ranges_.erase(next);
+      }
+      return true;
+    }
+  }
+  std::int64_t last = sequence;
+  if (next != ranges_.end() && next->first == sequence + 1) {
+    last = next->second;
+    ranges_.erase(next);
+  }
+  ranges_.emplace(sequence, last);
+  return true;
+}
+
+std::int64_t SequenceNumbers::size() const {
+  std::int64_t count = 0;
+  for (const auto& [first, last] : ranges_) count += last - first + 1;
+  return count;
+}
+
+std::int64_t SequenceNumbers::missing() const {
+  return ranges_.empty() ? 0 : ranges_.rbegin()->second - size();
+}
+
+SequenceNumbers::Ranges read_arrivals(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank) {
+  Statement rows = database.prepare("SELECT first, last FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
+  rows.bind(run, attempt, rank);
+  SequenceNumbers::Ranges ranges;
+  std::int64_t first = 0, last = 0;
+  while (rows.next(first, last)) ranges.emplace(first, last);
+  return ranges;
+}
+
+std::vector<RankRow> list_rank_places(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first,
+                                      std::int64_t limit) {
+  static const std::string sql =
+      select<RankRow>("FROM ranks WHERE run = ? AND attempt = ? AND rank >= ? ORDER BY rank LIMIT ?");
+  return reader.database.prepare(sql).bind(run, attempt, first, limit).all<RankRow>();
+}
+
+std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first,
+                                std::int64_t limit) {
+  auto ranks = list_rank_places(reader, run, attempt, first, limit);
+  for (RankRow& rank : ranks) {
+    const SequenceNumbers arrived(read_arrivals(reader.database, run, attempt, rank.rank));
+    rank.records = arrived.size();
+    rank.missing = arrived.missing();
+    rank.last = last_step(reader, run, rank.rank);
+  }
+  return ranks;
 }
 
 }  // namespace babelring::store

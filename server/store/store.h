@@ -12,7 +12,6 @@
 
 #include "server/store/data_folder.h"
 #include "server/store/readers.h"
-#include "server/store/wal_damage.h"
 #include "server/store/writer.h"
 
 namespace babelring::store {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
-#include "server/store/schema.h"
+#include "server/store/home.h"
 
 namespace babelring::store {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "server/http/message.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "server/store/writer.h"
 
 namespace babelring::telemetry {

@@ -12,9 +12,9 @@
 
 #include "base/version.h"
 #include "server/artifacts/checkpoint_files.h"
-#include "server/store/ranks.h"
+#include "server/store/home.h"
 #include "server/store/runs.h"
-#include "server/store/schema.h"
+#include "server/store/steps.h"
 #include "server/translate/pool.h"
 
 namespace babelring::telemetry {

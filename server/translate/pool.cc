@@ -9,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-#include "base/json_get.h"
+#include "base/json.h"
 
 namespace babelring::translate {
 namespace {

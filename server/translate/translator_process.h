@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/result.h"
 
 namespace babelring::translate {
 

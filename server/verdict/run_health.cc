@@ -4,9 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "insight/steps/config_scalar.h"
-#include "insight/verdict/health_alerts.h"
-#include "insight/verdict/learning.h"
+#include "insight/steps.h"
+#include "insight/verdict/health.h"
 #include "server/store/logs.h"
 #include "server/store/steps.h"
 #include "server/verdict/verdict_input.h"

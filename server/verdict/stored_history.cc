@@ -8,8 +8,6 @@
 
 #include "base/json.h"
 #include "server/store/checkpoints.h"
-#include "server/store/ranks.h"
-#include "server/store/run_records.h"
 #include "server/store/series/span_reader.h"
 #include "server/store/steps.h"
 

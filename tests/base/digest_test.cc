@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 
 namespace babelring {
 namespace {
@@ -37,7 +37,7 @@ TEST(Sha256, CannotBeUsedAfterHex) {
   EXPECT_THAT([&] { digest.add("x"); }, ThrowsMessage<Failure>("sha256: bytes added after hex()"));
 }
 
-TEST(Sha256, OfAFile) {
+TEST(Sha256, HashesAFile) {
   const std::filesystem::path file = testing::TempDir() + "digest_test." + std::to_string(::getpid());
   const std::string content(300001, 'x');
   write_file_atomically(file, content);

@@ -50,7 +50,7 @@ TEST(InstructionSets, NamesAreTruncatedToTheBuffer) {
   EXPECT_STREQ(write_names(~InstructionSets{0}, text.data(), text.size()), "sse3 ");
 }
 
-TEST(InstructionSets, OfThisMachineMatchTheKernel) {
+TEST(InstructionSets, MatchTheKernelOfThisMachine) {
   EXPECT_EQ(usable_instruction_sets(), usable_instruction_sets());
 #if defined(__x86_64__)
   EXPECT_EQ((usable_instruction_sets() & bit_of(InstructionSet::sse3)) != 0, __builtin_cpu_supports("sse3") != 0);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 
 namespace babelring::open_mpi {
 namespace {

@@ -1,15 +1,16 @@
 #include "base/spawn.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 namespace babelring {
 namespace {
@@ -57,5 +58,27 @@ TEST(Spawn, InheritsOnlyNamedVariables) {
   EXPECT_EQ(inherited_environment({"PATH"}).front().substr(0, 5), "PATH=");
 }
 
+TEST(Priority, IsLoweredForTheCallingThreadOnly) {
+  const int before = getpriority(PRIO_PROCESS, 0);
+  if (before > 16) GTEST_SKIP() << "the priority of this program is the lowest already";
+  int of_thread = -1, of_its_child = -1;
+  std::thread([&] {
+    lower_priority(0, 3);
+    of_thread = getpriority(PRIO_PROCESS, 0);
+    std::thread([&] { of_its_child = getpriority(PRIO_PROCESS, 0); }).join();
+  }).join();
+  EXPECT_EQ(of_thread, before + 3);
+  EXPECT_EQ(of_its_child, before + 3);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
+}
+
+TEST(Priority, StopsAtTheLowest) {
+  std::thread([&] {
+    lower_priority(0, 100);
+    EXPECT_EQ(getpriority(PRIO_PROCESS, 0), 19);
+  }).join();
+}
+
 }  // namespace
+
 }  // namespace babelring

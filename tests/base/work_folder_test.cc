@@ -7,8 +7,8 @@
 
 #include <fstream>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 
 namespace babelring {
 namespace {

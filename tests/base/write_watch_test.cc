@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/network_disk.h"
+#include "base/files.h"
 #include "tests/soon.h"
 #include "tests/worker/log_capture.h"
 

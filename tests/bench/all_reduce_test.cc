@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "nmt/parallel/gradient_comm.h"
+#include "nmt/parallel/device.h"
 #include "tests/bench/all_reduce_measurement.h"
 #include "tests/nmt/comm/fake_nccl.h"
 #include "tests/nmt/comm/thread_communicator.h"

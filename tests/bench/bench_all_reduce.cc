@@ -20,11 +20,10 @@
 
 #include "base/json.h"
 #include "nmt/comm/mpi/session.h"
-#include "nmt/comm/schedule/rank_tree.h"
+#include "nmt/comm/schedule/tree.h"
 #include "nmt/core/random.h"
 #include "nmt/parallel/device.h"
-#include "nmt/parallel/embedding_rows_reducer.h"
-#include "nmt/parallel/gradient_comm.h"
+#include "nmt/parallel/gradient_reducer.h"
 #include "tests/bench/all_reduce_measurement.h"
 #include "tests/nmt/comm/fake_communicator.h"
 

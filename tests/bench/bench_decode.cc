@@ -15,7 +15,7 @@
 #include "nmt/data/manifest.h"
 #include "nmt/decode/beam_search.h"
 #include "nmt/ops/cuda_module.h"
-#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/training_state.h"
 #include "tests/bench/device_peaks.h"
 #include "tests/bench/op_times.h"
 #include "tests/bench/train_measurement.h"

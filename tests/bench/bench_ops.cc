@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "nmt/ops/cuda_module.h"
-#include "nmt/ops/staged_backend.h"
+#include "nmt/ops/staging.h"
 #include "tests/bench/bench_ops_cases.h"
 #include "tests/bench/device_peaks.h"
 #include "tests/bench/matmul_table.h"

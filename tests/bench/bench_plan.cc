@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "nmt/core/random.h"
 #include "nmt/data/batch_plan.h"
-#include "nmt/data/id_file.h"
+#include "nmt/data/corpus.h"
 #include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/failure.h"
 #include "base/records/records.h"
 #include "tests/bench/server_client.h"
 

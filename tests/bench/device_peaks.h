@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "nmt/ops/backend.h"
-#include "nmt/ops/peak_rates.h"
+#include "nmt/ops/cpu/peaks.h"
 #include "tests/bench/peaks_output.h"
 
 namespace babelring {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "nmt/data/special_ids.h"
+#include "nmt/data/vocabulary.h"
 #include "tests/bench/bench_tensors.h"
 #include "tests/bench/device_peaks.h"
 #include "tests/bench/op_times.h"

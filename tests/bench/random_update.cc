@@ -5,7 +5,7 @@
 
 #include "base/failure.h"
 #include "nmt/core/random.h"
-#include "nmt/data/special_ids.h"
+#include "nmt/data/vocabulary.h"
 
 namespace babelring {
 

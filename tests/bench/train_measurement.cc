@@ -48,11 +48,11 @@ UpdateCost cost_of(const TimedUpdate& update, Communicator& communicator) {
           .unavoidable_bytes = sums[1]};
 }
 
-/// of(element) for each.
-template <class Range, class Of>
-std::vector<double> column(const Range& range, Of of) {
+/// value(element) for each.
+template <class Range, class Value>
+std::vector<double> column(const Range& range, Value value) {
   std::vector<double> values;
-  for (const auto& element : range) values.push_back(static_cast<double>(of(element)));
+  for (const auto& element : range) values.push_back(static_cast<double>(value(element)));
   return values;
 }
 
@@ -141,7 +141,7 @@ TrainMeasurement measure_training(TrainingCase& training, Communicator& communic
 
 json::object summarize(const TrainMeasurement& measurement) {
   const std::vector<UpdateCost>& costs = measurement.costs;
-  const auto middle = [&](auto of) { return median(column(costs, of)); };
+  const auto middle = [&](auto value) { return median(column(costs, value)); };
   json::object result;
   add_rates(result, costs);
   add_split(result, measurement.updates);

@@ -7,8 +7,8 @@
 
 #include "base/failure.h"
 #include "base/json.h"
-#include "nmt/data/manifest.h"
 #include "lab/memory/memory_trace.h"
+#include "nmt/data/manifest.h"
 #include "nmt/parallel/device.h"
 #include "nmt/train/setup/memory_plan.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/clock.h"
+#include "lab/tools/lab.h"
 #include "nmt/data/text_source.h"
-#include "lab/tools/make_lab.h"
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
 #include "nmt/parallel/device.h"

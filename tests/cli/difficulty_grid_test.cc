@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/data/gssm/difficulty.h"
+#include "nmt/data/gssm/likelihood.h"
 #include "tests/nmt/data/gssm/graphs.h"
 
 namespace babelring {

@@ -5,14 +5,10 @@
 #include <fstream>
 #include <future>
 
-#include "base/atomic_file.h"
-#include "cli/doctor/finding.h"
-#include "cli/doctor/gpu.h"
+#include "base/files.h"
+#include "cli/doctor/checks.h"
 #include "cli/doctor/hosts.h"
-#include "cli/doctor/machine.h"
 #include "cli/doctor/network.h"
-#include "cli/doctor/server.h"
-#include "cli/doctor/storage.h"
 #include "nmt/data/manifest.h"
 #include "nmt/train/setup/own_libraries.h"
 #include "tests/client/tls_server.h"

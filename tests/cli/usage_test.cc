@@ -7,9 +7,8 @@
 #include <filesystem>
 
 #include "base/failure.h"
-#include "cli/average.h"
+#include "cli/commands.h"
 #include "cli/runs/run_commands.h"
-#include "cli/translate.h"
 
 namespace babelring {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/what_if.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

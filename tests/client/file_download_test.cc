@@ -6,9 +6,9 @@
 
 #include <fstream>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
-#include "client/problem.h"
+#include "base/files.h"
+#include "client/api_client.h"
 #include "tests/client/scripted_server.h"
 
 namespace babelring {

@@ -6,8 +6,8 @@
 #include <future>
 #include <list>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "tests/client/scripted_server.h"
 #include "tests/client/tls_server.h"
 #include "tests/nmt/data/temporary_folder.h"

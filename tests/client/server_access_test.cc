@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "base/failure.h"
-#include "client/server_address.h"
 
 namespace babelring {
 namespace {

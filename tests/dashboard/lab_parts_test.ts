@@ -270,7 +270,7 @@ describe('Two probes', () => {
     expect(distance('f32', '7fc0000000000000', '7fc0000100000000')).toBeNull();
     expect(distance('f32', '7fc0000000000000', '3f80000000000000')?.ulp).toBe(Infinity);
   });
-  /// The values of sampled_places() in lab/probe/tensor_summary.cc.
+  /// The values of sampled_places() in lab/probe/tensor_distance.cc.
   it('sample the places that the worker samples', () => {
     expect(sampledPlace(64, 17)).toBe(17);
     expect(sampledPlace(1000, 0)).toBe(0);

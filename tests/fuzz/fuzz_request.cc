@@ -4,9 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "server/http/accept.h"
-#include "server/http/framing.h"
-#include "server/http/range.h"
+#include "server/http/fields.h"
 #include "server/http/request_head.h"
 #include "server/http/router.h"
 #include "tests/fuzz/expect.h"

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {

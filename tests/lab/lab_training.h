@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "lab/tools/lab.h"
 #include "nmt/data/text_source.h"
-#include "lab/tools/make_lab.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/trained_rank.h"

@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi/session.h"
-#include "nmt/comm/schedule/ring_order.h"
+#include "nmt/comm/schedule/ring.h"
 #include "nmt/core/random.h"
 
 namespace babelring::testing {

@@ -15,8 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/comm/host_exchange.h"
 #include "nmt/comm/mpi/session.h"
 #include "nmt/comm/nccl/communicator.h"
 #include "tests/nmt/comm/fake_device_stream.h"

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
+#include "lab/probe/probe_compare.h"
 #include "nmt/comm/mpi/session.h"
 #include "nmt/data/text_source.h"
-#include "lab/probe/probe_compare.h"
 #include "nmt/train/trainer.h"
-#include "nmt/train/update/rank_digests.h"
+#include "nmt/train/update/divergence.h"
+#include "tests/lab/probe/flips_bit.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
-#include "tests/lab/probe/flips_bit.h"
 #include "tests/nmt/train/trained_rank.h"
 
 /// Trains on a ring, and flips one bit of a weight of rank 1 before update 3. Rank 0 prints how the run ended and the

@@ -1,4 +1,4 @@
-#include "nmt/comm/host_exchange.h"
+#include "nmt/comm/collective.h"
 
 #include <algorithm>
 #include <chrono>

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "nmt/comm/shared/host_memory.h"
 #include "nmt/comm/host_name.h"
+#include "nmt/comm/shared/comm_memory.h"
 #include "tests/mpi/collectives_fixture.h"
 
 namespace babelring {

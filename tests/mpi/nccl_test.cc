@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "base/digest.h"
-#include "nmt/comm/host_exchange.h"
+#include "nmt/comm/collective.h"
 #include "nmt/comm/mpi/session.h"
 #include "nmt/comm/nccl/communicator.h"
 #include "nmt/core/random.h"

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <thread>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "client/http_client.h"
 #include "tests/server/certificate.h"

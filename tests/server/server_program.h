@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "tests/soon.h"
 
 extern char** environ;

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <filesystem>
 
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "tests/soon.h"
 #include "tests/worker/test_server.h"
 

@@ -1,5 +1,5 @@
-#include "base/check_name.h"
 #include "worker/host_folders.h"
+#include "base/names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 
 #include "base/failure.h"
 #include "base/records/records.h"
+#include "base/result.h"
 #include "worker/run_folder.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/worker/log_capture.h"
 

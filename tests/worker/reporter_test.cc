@@ -8,8 +8,8 @@
 #include <fstream>
 #include <numeric>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "tests/soon.h"
 #include "tests/worker/full_disk.h"
 #include "tests/worker/log_capture.h"

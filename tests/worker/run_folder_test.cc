@@ -1,5 +1,5 @@
-#include "base/check_name.h"
 #include "worker/run_folder.h"
+#include "base/names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/records/records.h"
 #include "base/records/run_marks.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "tests/insight/report/constructed_run.h"
 #include "tests/worker/log_capture.h"

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {

@@ -7,7 +7,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
-#include "base/json_get.h"
+#include "base/json.h"
 
 namespace babelring {
 

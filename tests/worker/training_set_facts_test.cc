@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/json_get.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace babelring {
 namespace {

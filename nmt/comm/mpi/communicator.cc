@@ -4,16 +4,15 @@
 #include <set>
 #include <thread>
 
-#include "nmt/comm/shared/comm_memory.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/comm/mpi/message_sums.h"
 #include "nmt/comm/mpi/collectives.h"
 #include "nmt/comm/mpi/host_exchange.h"
+#include "nmt/comm/mpi/message_sums.h"
 #include "nmt/comm/mpi/progress.h"
-#include "nmt/comm/schedule/ring_order.h"
-#include "nmt/comm/shared/shared_all_reduce.h"
 #include "nmt/comm/mpi/small_collectives.h"
-#include "nmt/comm/shared/two_level_all_reduce.h"
+#include "nmt/comm/schedule/ring.h"
+#include "nmt/comm/shared/comm_memory.h"
+#include "nmt/comm/shared/shared_all_reduce.h"
 
 namespace babelring {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "nmt/comm/host_name.h"
-#include "nmt/comm/schedule/rank_tree.h"
+#include "nmt/comm/schedule/tree.h"
 
 namespace babelring {
 namespace {

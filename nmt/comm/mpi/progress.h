@@ -14,10 +14,10 @@
 #include "base/clock.h"
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/comm/shared/event_count.h"
 #include "nmt/comm/mpi/collectives.h"
 #include "nmt/comm/mpi/peer_monitor.h"
 #include "nmt/comm/mpi/ring.h"
+#include "nmt/comm/shared/comm_memory.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "nmt/comm/gradient_wire.h"
+#include "nmt/comm/sums.h"
 
 namespace babelring {
 namespace {

@@ -8,8 +8,7 @@
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi/handles.h"
-#include "nmt/comm/schedule/ring_order.h"
-#include "nmt/comm/schedule/ring_schedule.h"
+#include "nmt/comm/schedule/ring.h"
 #include "nmt/core/buffer.h"
 
 namespace babelring {

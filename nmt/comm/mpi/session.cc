@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,15 +16,74 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/host_name.h"
-#include "nmt/comm/mpi/watchdog.h"
 
 namespace babelring {
+
+Watchdog::Watchdog(std::chrono::milliseconds deadline, std::function<void()> expired)
+    : expired_(std::move(expired)), thread_([this, deadline] { watch(deadline); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    ended_.notify_all();
+  }
+  thread_.join();
+}
+
+void Watchdog::watch(std::chrono::milliseconds deadline) {
+  // A longer gap than max_step means that the process was stopped.
+  constexpr std::chrono::milliseconds interval{50}, max_step{1000};
+  Nanoseconds waited{0};
+  auto last = SteadyClock::now();
+  std::unique_lock lock(mutex_);
+  while (waited < deadline) {
+    if (ended_.wait_for(lock, interval, [this] { return over_; })) return;
+    const auto now = SteadyClock::now();
+    waited += std::min<Nanoseconds>(now - last, max_step);
+    last = now;
+  }
+  lock.unlock();
+  expired_();
+}
+
+namespace {
+
+/// Returns 0 if the variable is not set or not a number.
+int number_in(const Environment& environment, const char* name) {
+  const char* text = environment(name);
+  return text == nullptr ? 0 : parse_number<int>(text).value_or(0);
+}
+
+}  // namespace
+
+std::optional<LaunchedRanks> find_launched_ranks(const Environment& environment) {
+  // Order matters: a Slurm step's task count takes precedence over its allocation's.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE", "WORLD_SIZE"}) {
+    if (const int ranks = number_in(environment, name); ranks > 0) return LaunchedRanks{ranks, name};
+  }
+  return std::nullopt;
+}
+
+void require_launched_ranks(const std::optional<LaunchedRanks>& promised, int ranks) {
+  if (!promised || promised->ranks <= ranks) return;
+  const bool slurm = promised->variable.starts_with("SLURM_");
+  throw UsageFailure(fmt::format(
+      "{}={} promises {} ranks, but MPI has {}: each process would train by itself; start them by `mpirun -np {} "
+      "worker …`{}, or unset {} to train with {}",
+      promised->variable, promised->ranks, promised->ranks, ranks, promised->ranks,
+      slurm ? " or `srun --mpi=pmix worker …`" : " of Open MPI", promised->variable, ranks));
+}
 
 namespace {
 

@@ -1,8 +1,51 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
 
 namespace babelring {
+
+/// A deadline for a call that cannot be interrupted. Unless destroyed first, calls `expired` once after `deadline`, on
+/// its own thread. `expired` usually ends the process. Time during which the process was stopped (SIGSTOP) does not
+/// count.
+class Watchdog {
+ public:
+  Watchdog(std::chrono::milliseconds deadline, std::function<void()> expired);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void watch(std::chrono::milliseconds deadline);
+
+  std::function<void()> expired_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+/// The number of ranks this process's launcher claims to have started, and the environment variable that states it.
+struct LaunchedRanks {
+  int ranks = 1;
+  std::string variable;
+};
+
+/// Looks up an environment variable; returns null if it is not set.
+using Environment = std::function<const char*(const char* name)>;
+
+/// Must be called before MPI_Init, which sets variables itself. Open MPI's own variable takes precedence, because under
+/// mpirun Slurm's variables describe the whole allocation and a cluster's WORLD_SIZE all of its jobs.
+std::optional<LaunchedRanks> find_launched_ranks(const Environment& environment);
+
+/// Throws UsageFailure with launch instructions if more ranks were promised than MPI has, because each process would
+/// then train alone.
+void require_launched_ranks(const std::optional<LaunchedRanks>& promised, int ranks);
 
 /// Scope of MPI: MPI_Init_thread (MPI_THREAD_MULTIPLE) to MPI_Finalize. Callers need not include mpi.h. Throws Failure
 /// if MPI grants a lower thread level. Both calls wait for the other ranks; if one does not return within its deadline,

@@ -10,7 +10,7 @@
 
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/mpi/collectives.h"
-#include "nmt/comm/mpi/tree_broadcast.h"
+#include "nmt/comm/mpi/tree_collectives.h"
 
 namespace babelring {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "nmt/comm/mpi/progress.h"
-#include "nmt/comm/schedule/rank_tree.h"
-#include "nmt/comm/mpi/tree_gather.h"
+#include "nmt/comm/mpi/tree_collectives.h"
+#include "nmt/comm/schedule/tree.h"
 
 namespace babelring {
 

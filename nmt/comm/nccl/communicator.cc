@@ -11,8 +11,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "nmt/comm/host_exchange.h"
-#include "nmt/comm/nccl/device_sum.h"
+#include "nmt/comm/collective.h"
 #include "nmt/comm/nccl/operation.h"
 #include "nmt/comm/rank_results.h"
 

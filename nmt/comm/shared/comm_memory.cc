@@ -1,12 +1,38 @@
 #include "nmt/comm/shared/comm_memory.h"
 
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <spdlog/spdlog.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
+#include <vector>
 
 #include "base/failure.h"
 
 namespace babelring {
+
+// All accesses are sequentially consistent: wait() sets sleeping_ before it reads the count, and ring() increments the
+// count before it reads sleeping_. So either ring() sees the sleeper, or the sleeper sees the new count.
+
+void EventCount::notify() {
+  count_.fetch_add(1);
+  if (sleeping_.load() != 0) syscall(SYS_futex, &count_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+void EventCount::wait(std::uint32_t seen, std::chrono::microseconds timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  timespec limit{};
+  limit.tv_sec = seconds.count();
+  limit.tv_nsec = std::chrono::nanoseconds(timeout - seconds).count();
+  sleeping_.store(1);
+  syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &limit, nullptr, 0);  // returns at once if the count is not `seen`
+  sleeping_.store(0);
+}
+
 namespace {
 
 /// Zeroed memory whose pages take none until they are written.
@@ -79,6 +105,25 @@ std::shared_ptr<CommMemory> make_private_memory(std::size_t bytes) {
 
 std::shared_ptr<CommMemory> make_sparse_memory(std::size_t bytes) {
   return std::make_shared<PrivateMemory>(allocate_sparse(bytes));
+}
+
+std::shared_ptr<SharedFile> share_on_host(Communicator& communicator, std::size_t bytes, const std::string& key,
+                                          const std::function<void(char*)>& prepare) {
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  const std::string own = fmt::format("{} {} {}", communicator.hosts()[rank], bytes, key);
+  const std::vector<std::string> requests = communicator.all_gather(own);
+  const auto creator = static_cast<std::size_t>(std::find(requests.begin(), requests.end(), own) - requests.begin());
+  const bool alone = std::count(requests.begin(), requests.end(), own) == 1;
+  std::shared_ptr<SharedFile> file;
+  if (creator == rank && !alone) file = SharedFile::create(bytes);
+  if (file) prepare(file->data());
+  const std::vector<std::string> invitations = communicator.all_gather(file ? file->invitation() : "");
+  if (creator != rank) file = SharedFile::open(invitations[creator]);
+  if (!file && communicator.local_size() > 1) {
+    spdlog::warn("rank {} cannot share memory with the other ranks of {}: it takes up to {} MB of its own", rank,
+                 communicator.hosts()[rank], bytes >> 20);
+  }
+  return file;
 }
 
 }  // namespace babelring

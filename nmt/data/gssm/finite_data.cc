@@ -6,12 +6,12 @@
 #include <cmath>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/version.h"
 #include "base/work_folder.h"
-#include "nmt/data/gssm/parallel.h"
-#include "nmt/data/id_file.h"
+#include "nmt/data/corpus.h"
+#include "nmt/data/gssm/generator.h"
 
 namespace babelring {
 namespace {

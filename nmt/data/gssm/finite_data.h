@@ -5,7 +5,7 @@
 #include <string>
 
 #include "nmt/data/gssm/config.h"
-#include "nmt/data/gssm/entropy.h"
+#include "nmt/data/gssm/likelihood.h"
 #include "nmt/data/manifest.h"
 
 namespace babelring {

@@ -8,7 +8,7 @@
 
 #include "base/digest.h"
 #include "base/log.h"
-#include "base/nearest.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/grouped.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/json.h"
+#include "nmt/data/gssm/generator.h"
 #include "nmt/data/gssm/graph.h"
-#include "nmt/data/gssm/kernel.h"
 
 namespace babelring {
 

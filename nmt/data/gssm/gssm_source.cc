@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "nmt/data/gssm/generator.h"
 #include "nmt/data/gssm/likelihood.h"
-#include "nmt/data/gssm/parallel.h"
-#include "nmt/data/sequence_batches.h"
+#include "nmt/data/sequence_source.h"
 
 namespace babelring {
 namespace {

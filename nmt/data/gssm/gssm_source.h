@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nmt/data/gssm/generator.h"
-#include "nmt/data/sequence_set.h"
+#include "nmt/data/sequence_source.h"
 #include "nmt/data/update_source.h"
 
 namespace babelring {

@@ -1,11 +1,98 @@
 #include "nmt/data/gssm/likelihood.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 #include "base/failure.h"
+#include "nmt/data/gssm/generator.h"
 
 namespace babelring {
+namespace {
+
+/// Counts the bytes that zlib makes of a stream. Keeps none of them.
+class CompressedSize {
+ public:
+  CompressedSize() {
+    if (deflateInit(&stream_, Z_BEST_COMPRESSION) != Z_OK) fail("zlib: cannot start");
+  }
+  ~CompressedSize() { deflateEnd(&stream_); }
+  CompressedSize(const CompressedSize&) = delete;
+  CompressedSize& operator=(const CompressedSize&) = delete;
+
+  void add(std::span<const std::int32_t> tokens) {
+    std::array<unsigned char, 8 * 1024> bytes;
+    for (std::size_t at = 0; at < tokens.size(); at += bytes.size() / 8) {
+      const auto part = tokens.subspan(at, std::min(bytes.size() / 8, tokens.size() - at));
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        for (std::size_t byte = 0; byte < 8; ++byte) {
+          bytes[8 * i + byte] = static_cast<unsigned char>(static_cast<std::int64_t>(part[i]) >> (8 * byte));
+        }
+      }
+      compress(bytes.data(), 8 * part.size(), Z_NO_FLUSH);
+    }
+  }
+  std::int64_t finish() {
+    compress(nullptr, 0, Z_FINISH);
+    return static_cast<std::int64_t>(stream_.total_out);
+  }
+
+ private:
+  void compress(unsigned char* data, std::size_t size, int flush) {
+    std::array<unsigned char, 16 * 1024> out;
+    stream_.next_in = data;
+    stream_.avail_in = static_cast<unsigned>(size);
+    do {
+      stream_.next_out = out.data();
+      stream_.avail_out = static_cast<unsigned>(out.size());
+      if (deflate(&stream_, flush) == Z_STREAM_ERROR) fail("zlib: cannot compress");
+    } while (stream_.avail_out == 0);
+  }
+
+  z_stream stream_ = {};
+};
+
+}  // namespace
+
+double compressed_bytes_per_token(std::span<const std::int32_t> tokens) {
+  if (tokens.empty()) fail("difficulty: no tokens, expected at least 1");
+  CompressedSize size;
+  size.add(tokens);
+  return static_cast<double>(size.finish()) / static_cast<double>(tokens.size());
+}
+
+double measure_difficulty(const GssmGenerator& generator, const GssmPlace& place, std::int64_t sequences,
+                          std::int64_t length) {
+  if (sequences < 1 || length < 1) {
+    fail("difficulty: {} sequences of {} tokens, expected at least 1 each", sequences, length);
+  }
+  CompressedSize size;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    const GssmPlace at{.seed = place.seed, .update = place.update, .sequence = i};
+    generator.generate(generator.kernels(at), at, tokens);
+    size.add(tokens);
+  }
+  return static_cast<double>(size.finish()) / static_cast<double>(sequences * length);
+}
+
+double noise_difficulty(std::int64_t vocabulary, std::int64_t tokens) {
+  Random random(1);
+  std::vector<std::int32_t> noise(static_cast<std::size_t>(tokens));
+  for (std::int32_t& token : noise)
+    token = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary)));
+  return compressed_bytes_per_token(noise);
+}
+
+std::string zlib_library() {
+  return zlibVersion();
+}
+
 namespace {
 
 /// Strides of the latent nodes in the joint state; the last one has stride 1.
@@ -149,6 +236,42 @@ void GssmLikelihood::transpose(const std::shared_ptr<const GssmKernel>& kernel) 
       transposed_[state * rows + row] = probabilities[row * states + state];
     }
   }
+}
+
+GssmEntropy summarise_entropy(std::span<const double> nats_of_sequences, std::int64_t tokens_per_sequence) {
+  if (nats_of_sequences.empty()) fail("entropy: no sequences, expected at least 1");
+  const auto count = static_cast<double>(nats_of_sequences.size());
+  const double mean = std::accumulate(nats_of_sequences.begin(), nats_of_sequences.end(), 0.0) / count;
+  double squares = 0;
+  for (const double nats : nats_of_sequences) squares += (nats - mean) * (nats - mean);
+  const auto sequences = static_cast<std::int64_t>(nats_of_sequences.size());
+  return {.nats = mean,
+          .standard_error =
+              sequences > 1 ? std::sqrt(squares / (count - 1) / count) : std::numeric_limits<double>::quiet_NaN(),
+          .sequences = sequences,
+          .tokens = sequences * tokens_per_sequence};
+}
+
+GssmEntropy estimate_entropy(const GssmGenerator& generator, const GssmPlace& place, std::int64_t sequences,
+                             std::int64_t length, int threads) {
+  if (sequences < 1 || length < 2) {
+    fail("entropy: {} sequences of {} tokens, expected at least 1 of at least 2", sequences, length);
+  }
+  std::vector<double> nats(static_cast<std::size_t>(sequences));
+  for_each_part(sequences, threads, [&](std::int64_t first, std::int64_t last) {
+    GssmLikelihood likelihood(generator.graph());
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+    std::vector<double> log_probabilities(tokens.size() - 1);
+    for (std::int64_t i = first; i < last; ++i) {
+      const GssmPlace at{.seed = place.seed, .update = place.update, .sequence = i};
+      const GssmKernels kernels = generator.kernels(at);
+      generator.generate(kernels, at, tokens);
+      likelihood.run(kernels, tokens, log_probabilities);
+      const double sum = std::accumulate(log_probabilities.begin(), log_probabilities.end(), 0.0);
+      nats[static_cast<std::size_t>(i)] = -sum / static_cast<double>(log_probabilities.size());
+    }
+  });
+  return summarise_entropy(nats, length - 1);
 }
 
 }  // namespace babelring

@@ -11,8 +11,8 @@ namespace babelring {
 /// How a row of a kernel is changed after it is drawn.
 enum class GssmMode {
   unchanged,  // "default"
-  slow,       // the largest probability and that of staying change places
-  dead,       // the largest probability and that of state 0 change places
+  slow,       // swaps the largest probability with the self-transition
+  dead,       // swaps the largest probability with that of state 0
   context,    // the kernel is drawn anew for each sequence or update
 };
 

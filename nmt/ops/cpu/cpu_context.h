@@ -3,13 +3,35 @@
 #include <omp.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "nmt/core/buffer.h"
+#include "nmt/core/tensor.h"
 #include "nmt/ops/cpu/kernel_sets.h"
 #include "nmt/ops/cpu/matmul.h"
-#include "nmt/ops/cpu/position_table.h"
 
 namespace babelring::cpu {
+
+/// The sinusoids of EmbeddingForward: P(p)[2i] = sin(p / 10000^(2i/width)), P(p)[2i+1] = cos(p / 10000^(2i/width)).
+/// Keeps the table of one width between calls. Not thread-safe.
+class PositionTable {
+ public:
+  /// The table, with at least `positions` rows of `width` floats. Valid until the next call. `threads` threads compute
+  /// it.
+  const float* values(std::int64_t positions, std::int64_t width, int threads);
+
+ private:
+  Buffer buffer_;
+  std::int64_t positions_ = 0, width_ = 0;
+};
+
+/// Throws Failure unless every index is in [0, bound) or equal to `absent`:
+/// embedding_forward: ids[3] is 40000, 0 to 32767 is needed
+void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound,
+                   std::int32_t absent = 0);
+
+/// The largest index, or 0 if there are none. Throws Failure if an index is negative.
+std::int64_t max_index(std::string_view op, std::string_view field, const ConstTensor& indices);
 
 /// The backend's resources that kernels use: the instruction set, the number of threads, oneDNN's matmuls, and scratch
 /// memory that is kept between ops.

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "nmt/core/dtype.h"
+#include "nmt/core/tensor.h"
 
 namespace babelring::cpu {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "nmt/ops/cuda/device_math.cuh"
-#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
@@ -68,13 +68,15 @@ struct LaneCounter {
 
 /// Fused where it says so, so that an element's bits do not depend on n.
 template <int n, class Counter>
-__device__ void update_piece(const AdamOperands& of, std::int64_t at, const AdamStep& step, float clip_factor,
+__device__ void update_piece(const AdamOperands& operands, std::int64_t at, const AdamStep& step, float clip_factor,
                              Counter& counter) {
-  const std::int32_t treatment = of.treatment != nullptr ? of.treatment[at / AdamUpdate::treatment_block] : 0;
+  const std::int32_t treatment =
+      operands.treatment != nullptr ? operands.treatment[at / AdamUpdate::treatment_block] : 0;
   if (treatment == AdamUpdate::frozen) return;
   const float keep = treatment == AdamUpdate::decayed ? step.keep : 1.0f;
-  auto master = piece_at<n>(of.master + at), first = piece_at<n>(of.first + at), second = piece_at<n>(of.second + at);
-  const auto gradient = piece_at<n>(of.gradient + at);
+  auto master = piece_at<n>(operands.master + at), first = piece_at<n>(operands.first + at),
+       second = piece_at<n>(operands.second + at);
+  const auto gradient = piece_at<n>(operands.gradient + at);
   Piece<bfloat, n> compute;
 #pragma unroll
   for (int e = 0; e < n; ++e) {
@@ -86,25 +88,25 @@ __device__ void update_piece(const AdamOperands& of, std::int64_t at, const Adam
     counter.count(master.of[e], updated, gradient.of[e]);
     first.of[e] = m, second.of[e] = v, master.of[e] = updated, compute.of[e] = narrow<bfloat>(updated);
   }
-  put_piece(of.first + at, first);
-  put_piece(of.second + at, second);
-  put_piece(of.master + at, master);
-  if (of.compute != nullptr) put_piece(of.compute + at, compute);
+  put_piece(operands.first + at, first);
+  put_piece(operands.second + at, second);
+  put_piece(operands.master + at, master);
+  if (operands.compute != nullptr) put_piece(operands.compute + at, compute);
 }
 
 /// Pieces of n elements, and the rest of `count` one by one.
 template <int n>
-__global__ void adam_kernel(AdamOperands of, std::int64_t count, AdamStep step) {
+__global__ void adam_kernel(AdamOperands operands, std::int64_t count, AdamStep step) {
   await_earlier_kernels();
-  const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;
+  const float factor = operands.clip_factor != nullptr ? *operands.clip_factor : 1.0f;
   if (isnan(factor)) return;
   const std::int64_t whole = count / n * n;
   NoCounter none;
   for (std::int64_t i = first_element() * n; i < whole; i += element_step() * n) {
-    update_piece<n>(of, i, step, factor, none);
+    update_piece<n>(operands, i, step, factor, none);
   }
   for (std::int64_t i = whole + first_element(); i < count; i += element_step()) {
-    update_piece<1>(of, i, step, factor, none);
+    update_piece<1>(operands, i, step, factor, none);
   }
 }
 
@@ -142,25 +144,25 @@ __device__ void finish_piece(const CountedRows& rows, const RowPiece& piece, con
 /// A block of threads takes a SquaredNorm::block, each of its warps one piece of a row after the other: n elements at a
 /// time where the piece allows it.
 template <int n>
-__global__ void counted_adam_kernel(AdamOperands of, CountedRows rows, AdamStep step) {
+__global__ void counted_adam_kernel(AdamOperands operands, CountedRows rows, AdamStep step) {
   await_earlier_kernels();
-  const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;
+  const float factor = operands.clip_factor != nullptr ? *operands.clip_factor : 1.0f;
   if (isnan(factor)) return;
   const int lane = threadIdx.x % warp_lanes, end = rows.blocks[blockIdx.x + 1];
   for (int i = rows.blocks[blockIdx.x] + threadIdx.x / warp_lanes; i < end; i += elementwise_threads / warp_lanes) {
     const RowPiece piece = rows.pieces[i];
     const std::int64_t begin = blockIdx.x * SquaredNorm::block + piece.begin;
-    LaneCounter lanes{.copies = of.compute != nullptr};
+    LaneCounter lanes{.copies = operands.compute != nullptr};
     if (piece.begin % n == 0 && piece.count % n == 0) {
       for (int e = lane * n; e < piece.count; e += warp_lanes * n) {
-        update_piece<n>(of, begin + e, step, factor, lanes);
+        update_piece<n>(operands, begin + e, step, factor, lanes);
       }
     } else {
-      for (int e = lane; e < piece.count; e += warp_lanes) update_piece<1>(of, begin + e, step, factor, lanes);
+      for (int e = lane; e < piece.count; e += warp_lanes) update_piece<1>(operands, begin + e, step, factor, lanes);
     }
     NoCounter none;
     for (int e = lane; e < piece.padding; e += warp_lanes) {
-      update_piece<1>(of, begin + piece.count + e, step, factor, none);
+      update_piece<1>(operands, begin + piece.count + e, step, factor, none);
     }
     RowPart sums;
     sums.change = static_cast<double>(warp_sum(lanes.change));

@@ -4,8 +4,8 @@
 
 #include "nmt/ops/cuda/attention_plan.h"
 #include "nmt/ops/cuda/device_math.cuh"
-#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/tile_attention.h"
 
 /// Chooses the route of attention, and implements the route of batched matmuls. For these the sentences of a group are

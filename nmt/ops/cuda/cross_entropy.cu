@@ -5,8 +5,8 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/fast_math.cuh"
-#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
@@ -141,12 +141,12 @@ struct LossOperands {
 /// May overwrite x. The target's element is written once more by the thread that wrote its piece. `scale` is in shared
 /// memory and read twice: registers are short.
 template <int n, class T>
-__device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int width, int target, float target_logit,
-                               const LogitSums& sums, const volatile float& scale) {
-  T* gradient = of.dlogits + row * of.gradient_stride;
+__device__ void write_gradient(const LossOperands<T>& operands, std::int64_t row, int width, int target,
+                               float target_logit, const LogitSums& sums, const volatile float& scale) {
+  T* gradient = operands.dlogits + row * operands.gradient_stride;
   const float to_p = scale / sums.exponentials, minus_shift = sums.minus_shift;
-  const float share = scale * of.smoothing / static_cast<float>(width);
-  for_own_pieces<n>(of.logits + row * of.stride, width, [&](const auto& pieces, int column) {
+  const float share = scale * operands.smoothing / static_cast<float>(width);
+  for_own_pieces<n>(operands.logits + row * operands.stride, width, [&](const auto& pieces, int column) {
     for (const auto& values : pieces) {
       float d[n];
 #pragma unroll
@@ -156,7 +156,7 @@ __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int 
     }
   });
   if (target / n % row_threads == static_cast<int>(threadIdx.x)) {
-    const float of_target = scale * (1 - of.smoothing);
+    const float of_target = scale * (1 - operands.smoothing);
     gradient[target] = narrow<T>(fmaf(LogitSums::power(target_logit, minus_shift), to_p, -share) - of_target);
   }
 }
@@ -164,18 +164,18 @@ __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int 
 /// The rows that a matmul wrote last, which are still in the cache, come first.
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
-    cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
+    cross_entropy_kernel(LossOperands<T> operands, int width, IndexError* error) {
   await_earlier_kernels();
   const std::int64_t row = gridDim.x - 1 - blockIdx.x;
   __shared__ float scale;  // of the gradient
-  int target = of.targets[row];
-  if (threadIdx.x == 0) scale = of.scale_place != nullptr ? *of.scale_place : of.gradient_scale;
+  int target = operands.targets[row];
+  if (threadIdx.x == 0) scale = operands.scale_place != nullptr ? *operands.scale_place : operands.gradient_scale;
   if (target == CrossEntropy::no_target) {  // goes through the motions, for nothing
     target = 0;
     if (threadIdx.x == 0) scale = 0;
   }
   if (!index_in_range(target, width, row, BadIndex::targets, error)) return;
-  const T* x = of.logits + row * of.stride;
+  const T* x = operands.logits + row * operands.stride;
   LogitSums own;
   for_own_pieces<n>(x, width, [&](const auto& pieces, int) { own.add(pieces); });
   const float target_logit = widen(x[target]);
@@ -184,17 +184,18 @@ __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
     const float log_sum = sums.log_sum();
     const float nll = log_sum + (sums.largest - target_logit);
     const float uniform = log_sum + (sums.largest - sums.elements / static_cast<float>(width));  // mean of -log p
-    of.nll[row] = nll;
-    of.loss[row] = (1 - of.smoothing) * nll + of.smoothing * uniform;
-    of.correct[row] = target_logit == sums.largest ? 1.0f : 0.0f;
-    if (of.targets[row] == CrossEntropy::no_target) of.loss[row] = of.nll[row] = of.correct[row] = 0;
+    operands.nll[row] = nll;
+    operands.loss[row] = (1 - operands.smoothing) * nll + operands.smoothing * uniform;
+    operands.correct[row] = target_logit == sums.largest ? 1.0f : 0.0f;
+    if (operands.targets[row] == CrossEntropy::no_target)
+      operands.loss[row] = operands.nll[row] = operands.correct[row] = 0;
   }
-  if (of.predicted != nullptr) {
+  if (operands.predicted != nullptr) {
     const int place = first_place<n>(x, width, sums.largest);
-    if (threadIdx.x == 0) of.predicted[row] = of.targets[row] == CrossEntropy::no_target ? 0 : place;
+    if (threadIdx.x == 0) operands.predicted[row] = operands.targets[row] == CrossEntropy::no_target ? 0 : place;
   }
   // Every thread is past the reductions, so nobody reads what another overwrites in place.
-  if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, target_logit, sums, scale);
+  if (operands.dlogits != nullptr) write_gradient<n>(operands, row, width, target, target_logit, sums, scale);
 }
 
 /// Finds the k best elements, one after another: each time the first element that ranks behind the last found one.

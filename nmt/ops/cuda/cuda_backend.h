@@ -1,15 +1,64 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "nmt/core/device_stream.h"
 #include "nmt/ops/cuda/cuda_context.h"
-#include "nmt/ops/cuda/cuda_events.h"
-#include "nmt/ops/cuda/graph.h"
-#include "nmt/ops/cuda/ranges.h"
+#include "nmt/ops/cuda/handles.h"
 #include "nmt/ops/cuda/repeat_cache.h"
 #include "nmt/ops/every_op.h"
 
 namespace babelring::cuda {
+
+using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
+using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+/// Records the work submitted to a stream, from construction to finish(), instead of running it.
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream);
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  /// Ends the recording and returns it, ready to launch. Throws Failure.
+  GraphExec finish();
+
+ private:
+  cudaStream_t stream_;
+  bool open_ = false;
+};
+
+/// Begin and end an NVTX range of the calling thread. Ranges nest. Nsight shows them beside the kernels launched in
+/// them. Each costs a branch if no tool is attached.
+void begin_range(const char* name);
+void end_range();
+
+/// A second stream on a backend's device.
+class SideStream final : public DeviceStream {
+ public:
+  /// `backend_stream` must outlive this object.
+  SideStream(int device, cudaStream_t backend_stream);
+
+  void* handle() override;
+  void after_backend() override;
+  void before_backend() override;
+  Buffer allocate(std::size_t bytes) override;
+  void convert(ConstTensor from, Tensor to) override;
+  std::unique_ptr<DeviceEvent> mark() override;
+
+ private:
+  int device_;
+  cudaStream_t backend_stream_;
+  Event given_, queued_;  // the last point of the backend's stream, and of this one, that the other waits for
+  Stream stream_;
+  std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
+};
 
 /// Runs ops on one CUDA device. run() launches kernels on the backend's stream and returns. Wrong indices in device
 /// memory (ids, targets) are reported by the next synchronize() or download().

@@ -4,9 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "nmt/core/arena.h"
+#include "nmt/core/buffer.h"
 #include "nmt/ops/cuda/attention_plan.h"
-#include "nmt/ops/cuda/device_lists.h"
 #include "nmt/ops/cuda/handles.h"
 #include "nmt/ops/cuda/matmul.h"
 #include "nmt/ops/cuda/repeat_values.h"

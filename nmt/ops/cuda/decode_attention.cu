@@ -1,7 +1,7 @@
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cuda/device_math.cuh"
-#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/launch.h"
 
 namespace babelring::cuda {
 
@@ -27,25 +27,25 @@ struct DecodeOperands {
 /// One block for a row and a head. Softmax in one pass over the keys: what was summed under an earlier, smaller maximum
 /// is scaled down when a larger one turns up.
 template <class T>
-__global__ void decode_attention_kernel(DecodeOperands<T> of) {
+__global__ void decode_attention_kernel(DecodeOperands<T> operands) {
   await_earlier_kernels();
   auto* sums = dynamic_shared<float>();  // [head width]: of probability times value
   __shared__ float powers[decode_threads];
   __shared__ std::int64_t places[decode_threads];
   const std::int64_t row = blockIdx.x;
-  const int column = blockIdx.y * of.head_width, count = of.key_count[row];
-  const T* q = of.q + row * of.q_stride + column;
-  for (int i = threadIdx.x; i < of.head_width; i += decode_threads) sums[i] = 0;
+  const int column = blockIdx.y * operands.head_width, count = operands.key_count[row];
+  const T* q = operands.q + row * operands.q_stride + column;
+  for (int i = threadIdx.x; i < operands.head_width; i += decode_threads) sums[i] = 0;
   float largest = -INFINITY, total = 0;
   for (int first = 0; first < count; first += decode_threads) {
     const int j = first + threadIdx.x;
     float score = -INFINITY;
     if (j < count) {
-      places[threadIdx.x] = of.key_row(row, j);
-      const T* key = of.keys + places[threadIdx.x] * of.key_stride + column;
+      places[threadIdx.x] = operands.key_row(row, j);
+      const T* key = operands.keys + places[threadIdx.x] * operands.key_stride + column;
       score = 0;
-      for (int i = 0; i < of.head_width; ++i) score += widen(q[i]) * widen(key[i]);
-      score *= of.scale;
+      for (int i = 0; i < operands.head_width; ++i) score += widen(q[i]) * widen(key[i]);
+      score *= operands.scale;
     }
     const float now = fmaxf(largest, block_reduce<decode_threads>(score, Larger()));
     const float shrink = largest == now ? 1.0f : expf(largest - now);
@@ -54,15 +54,16 @@ __global__ void decode_attention_kernel(DecodeOperands<T> of) {
     total = total * shrink + block_reduce<decode_threads>(power, Plus());  // and powers and places are there for all
     largest = now;
     const int keys = count - first < decode_threads ? count - first : decode_threads;
-    for (int i = threadIdx.x; i < of.head_width; i += decode_threads) {
+    for (int i = threadIdx.x; i < operands.head_width; i += decode_threads) {
       float sum = sums[i] * shrink;
-      for (int l = 0; l < keys; ++l) sum += powers[l] * widen(of.values[places[l] * of.value_stride + column + i]);
+      for (int l = 0; l < keys; ++l)
+        sum += powers[l] * widen(operands.values[places[l] * operands.value_stride + column + i]);
       sums[i] = sum;
     }
     __syncthreads();  // before the next keys are written
   }
-  T* out = of.out + row * gridDim.y * of.head_width + column;
-  for (int i = threadIdx.x; i < of.head_width; i += decode_threads) {
+  T* out = operands.out + row * gridDim.y * operands.head_width + column;
+  for (int i = threadIdx.x; i < operands.head_width; i += decode_threads) {
     out[i] = narrow<T>(count > 0 ? sums[i] / total : 0.0f);
   }
 }

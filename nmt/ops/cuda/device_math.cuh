@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "nmt/core/dtype.h"
 #include "nmt/core/random.h"
+#include "nmt/core/tensor.h"
 #include "nmt/ops/cuda/cuda_context.h"
 
 /// Arithmetic shared by all kernels.

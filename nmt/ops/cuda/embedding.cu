@@ -5,8 +5,8 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "nmt/ops/cuda/device_math.cuh"
-#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {

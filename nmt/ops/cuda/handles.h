@@ -4,12 +4,17 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "nmt/core/buffer.h"
+#include "nmt/core/device_stream.h"
 
 /// Owners for the handles of CUDA and cuBLASLt, checks of their calls, and device memory.
+
 namespace babelring::cuda {
 
 /// Throw Failure with `call` and the library's text for the status unless the call succeeded.
@@ -57,5 +62,21 @@ Buffer allocate_device_for(std::string_view purpose, std::size_t bytes);
 Buffer allocate_device(std::size_t bytes);
 /// Allocates page-locked host memory, which allows asynchronous copies.
 Buffer allocate_pinned(std::size_t bytes);
+
+/// Timed events for reuse: cudaEventDestroy() may wait for the device, and the thread that drops an event must not.
+/// Thread-safe.
+class EventPool {
+ public:
+  /// Creates an event on the current device if none is left.
+  Event take();
+  void give(Event event);
+
+ private:
+  std::mutex mutex_;  // guards the member below
+  std::vector<Event> events_;
+};
+
+/// Records an event of the pool after all work of the stream so far. `device`, the stream's, must be the current one.
+std::unique_ptr<DeviceEvent> record_event(int device, cudaStream_t stream, std::shared_ptr<EventPool> events);
 
 }  // namespace babelring::cuda

@@ -1,12 +1,273 @@
-#include "nmt/ops/layer_norm.h"
+#include <type_traits>
 
 #include "nmt/ops/cuda/device_math.cuh"
-#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/pieces.cuh"
+#include "nmt/ops/layer_norm.h"
+
+/// All gradients in one pass over dy and x: a warp takes a row, keeps its part of the sums over rows while it goes on
+/// to the next one, and the block adds its warps' parts.
 
 namespace babelring::cuda {
+namespace {
+
+template <class T>
+struct NormBackwardOperands {
+  const T *dy, *x;
+  const float *gain, *mean, *rstd;
+  T *dx, *dbranch;
+  bool accumulate;
+};
+
+/// How rows are shared out.
+struct RowShares {
+  std::int64_t blocks = 0, block_rows = 1;
+  int warps = 1;       // of a block: each takes every warps-th row of it
+  bool shared = true;  // sums lie in shared memory while rows are added; else, a warp a block, where they end
+};
+
+constexpr std::int64_t multiprocessors = 132;        // of an H200; fixed, so that sums recur elsewhere
+constexpr std::int64_t max_shared_floats = 1 << 14;  // 64 KiB: three such blocks fit on one
+constexpr int max_warps = 8;
+/// Warps of a block, and blocks of a multiprocessor at the same time, where a lane has `pieces` of a row in registers.
+constexpr int warps_in_registers = 4;
+constexpr int blocks_at_once(int pieces) {
+  if (pieces == 0) return 3;
+  return pieces <= 2 ? 4 : 2;  // 128 or 255 registers a thread
+}
+
+/// Extents of a row's sums in shared memory, where they lie by pieces.
+template <int n>
+__host__ __device__ constexpr int sum_room(int width) {
+  return (width + column_step<n> - 1) / column_step<n> * column_step<n>;
+}
+/// Where the element e of a lane's piece at column i lies there: lane by lane, so that each has a bank of its own.
+template <int n>
+__device__ int sum_place(int i, int e) {
+  return i - first_column<n>() + e * warp_lanes + static_cast<int>(threadIdx.x % warp_lanes);
+}
+/// The same for any column.
+template <int n>
+__device__ int place_of_column(int column) {
+  const int within = column % column_step<n>;
+  return column - within + within % n * warp_lanes + within / n;
+}
+
+/// The sums over rows: of dgain and dbias, and in kernels of three of dbranch_bias.
+enum SumKind { sum_of_gain, sum_of_bias, sum_of_branch };
+
+/// A warp's sums over its rows, `room` floats each. Where a lane has its columns in registers, it writes them down at
+/// the end.
+template <int n, int pieces, int kinds>
+class WarpSums {
+ public:
+  __device__ WarpSums(float* sums, int room, int) : at_(sums), room_(room) {}
+  __device__ void add(SumKind kind, int k, int, int e, float value) { sums_[kind][k * n + e] += value; }
+  __device__ void finish() const {
+    for_lane_pieces<n, pieces>(0, [&](int k, int i) {
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+#pragma unroll
+        for (int kind = 0; kind < kinds; ++kind) at_[kind * room_ + sum_place<n>(i, e)] = sums_[kind][k * n + e];
+      }
+    });
+  }
+
+ private:
+  float* at_;
+  int room_;
+  float sums_[kinds][n * pieces] = {};
+};
+template <int n, int kinds>
+class WarpSums<n, 0, kinds> {
+ public:
+  __device__ WarpSums(float* sums, int room, int width) : sums_(sums), room_(room) {
+    for_lane_pieces<n, 0>(width, [&](int, int i) {
+      for (int e = 0; e < n; ++e) {
+        for (int kind = 0; kind < kinds; ++kind) sums_[kind * room_ + sum_place<n>(i, e)] = 0;
+      }
+    });
+  }
+  __device__ void add(SumKind kind, int, int i, int e, float value) {
+    sums_[kind * room_ + sum_place<n>(i, e)] += value;
+  }
+  __device__ void finish() const {}
+
+ private:
+  float* sums_;
+  int room_;
+};
+
+/// A lane's part of a row.
+template <class T, int n, int pieces>
+struct BackwardRow {
+  BackwardRow() = default;
+  __device__ BackwardRow(const NormBackwardOperands<T>& operands, std::int64_t row, int width)
+      : dy(operands.dy + row * width),
+        x(operands.x + row * width),
+        mean(operands.mean[row]),
+        rstd(operands.rstd[row]) {}
+  LaneRow<T, n, pieces> dy, x;
+  float mean = 0, rstd = 0;
+};
+
+/// dx and dbranch of a row, of whose g and g * normal the means are given; g = dy * gain. What is stored of dbranch is
+/// added to the warp's sums, if those are of three kinds.
+template <int n, int pieces, int kinds, class T>
+__device__ void write_gradients(const NormBackwardOperands<T>& operands, const BackwardRow<T, n, pieces>& in,
+                                std::int64_t row, int width, float mean_g, float mean_projection, const DropoutKey& key,
+                                WarpSums<n, pieces, kinds>& sums) {
+  const float slope = mean_projection * in.rstd;
+  const DeviceDropoutRow mask(key, row);
+  for_lane_pieces<n, pieces>(width, [&](int k, int i) {
+    const std::int64_t at = row * width + i;
+    const auto dy = in.dy.piece(k, i), x = in.x.piece(k, i);
+    const auto gain = piece_at<n>(operands.gain + i);
+    Elements<T, n> before{};
+    if (operands.accumulate) before = Elements<T, n>(operands.dx + at);
+    float dx[n];
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const float d = (dy[e] * gain.of[e] - mean_g - (x[e] - in.mean) * slope) * in.rstd;
+      dx[e] = operands.accumulate ? d + before[e] : d;
+    }
+    const Elements<T, n> stored(dx);
+    put_elements(operands.dx + at, stored);
+    if (operands.dbranch == nullptr) return;
+    float dbranch[n];
+#pragma unroll
+    for (int e = 0; e < n; ++e) dbranch[e] = stored[e];
+    mask.apply(dbranch, i);
+    const Elements<T, n> branch(dbranch);
+    put_elements(operands.dbranch + at, branch);
+    if constexpr (kinds > sum_of_branch) {
+#pragma unroll
+      for (int e = 0; e < n; ++e) sums.add(sum_of_branch, k, i, e, branch[e]);
+    }
+  });
+}
+
+/// A row's gradients; its parts of the sums are added to the warp's.
+template <int n, int pieces, int kinds, class T>
+__device__ void take_row(const NormBackwardOperands<T>& operands, const BackwardRow<T, n, pieces>& in, std::int64_t row,
+                         int width, const DropoutKey& key, WarpSums<n, pieces, kinds>& sums) {
+  float sum = 0, projection = 0;
+  for_lane_pieces<n, pieces>(width, [&](int k, int i) {
+    const auto dy = in.dy.piece(k, i), x = in.x.piece(k, i);
+    const auto gain = piece_at<n>(operands.gain + i);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const float d = dy[e], normal = (x[e] - in.mean) * in.rstd, g = d * gain.of[e];
+      sum += g;
+      projection += g * normal;
+      sums.add(sum_of_gain, k, i, e, d * normal);
+      sums.add(sum_of_bias, k, i, e, d);
+    }
+  });
+  const float mean_g = warp_sum(sum) / static_cast<float>(width);
+  write_gradients(operands, in, row, width, mean_g, warp_sum(projection) / static_cast<float>(width), key, sums);
+}
+
+/// Its blocks' parts of the sums go to partial [blocks, kinds, width]. While a row is computed, the next one is on its
+/// way to registers.
+template <int n, int pieces, int kinds, bool shared, class T>
+__global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) * warp_lanes, blocks_at_once(pieces))
+    norm_backward_kernel(NormBackwardOperands<T> operands, std::int64_t rows, int width, DropoutKey key,
+                         std::int64_t block_rows, float* partial) {
+  await_earlier_kernels();
+  if constexpr (pieces > 0) width = pieces * column_step<n>;
+  partial += blockIdx.x * kinds * static_cast<std::int64_t>(width);
+  const int warp = static_cast<int>(threadIdx.x / warp_lanes), warps = static_cast<int>(blockDim.x / warp_lanes);
+  const int room = shared ? sum_room<n>(width) : width;
+  float* sums = partial;
+  if constexpr (shared) sums = dynamic_shared<float>();
+  WarpSums<n, pieces, kinds> own(sums + kinds * room * warp, room, width);
+  const std::int64_t first = blockIdx.x * block_rows;
+  const std::int64_t end = first + block_rows < rows ? first + block_rows : rows;
+  BackwardRow<T, n, pieces> next;
+  if (first + warp < end) next = BackwardRow<T, n, pieces>(operands, first + warp, width);
+  for (std::int64_t row = first + warp; row < end; row += warps) {
+    const BackwardRow<T, n, pieces> in = next;
+    if (row + warps < end) next = BackwardRow<T, n, pieces>(operands, row + warps, width);
+    take_row(operands, in, row, width, key, own);
+  }
+  own.finish();
+  if constexpr (shared) {
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < kinds * width; i += static_cast<int>(blockDim.x)) {
+      const int place = i / width * room + place_of_column<n>(i % width);
+      float total = 0;
+      for (int w = 0; w < warps; ++w) total += sums[kinds * room * w + place];
+      partial[i] = total;
+    }
+  }
+}
+
+/// The blocks that run on a multiprocessor at the same time, the same for all types.
+std::int64_t blocks_for(std::int64_t width) {
+  return width == 512 ? blocks_at_once(2) : blocks_at_once(width == 1024 ? 4 : 0);
+}
+
+/// A pure function of the extents, so that sums recur.
+RowShares share_rows(std::int64_t rows, std::int64_t width, int kinds) {
+  const std::int64_t floats = kinds * sum_room<8>(static_cast<int>(width));
+  RowShares shares;
+  shares.shared = floats <= max_shared_floats;
+  const bool in_registers = width == 512 || width == 1024;
+  if (shares.shared) shares.warps = in_registers ? warps_in_registers : max_warps;
+  while (shares.warps > 1 && shares.warps * floats > max_shared_floats) shares.warps /= 2;
+  const std::int64_t warps = multiprocessors * blocks_for(width) * shares.warps;
+  const std::int64_t of_warp = (rows + warps - 1) / warps;
+  shares.block_rows = of_warp * shares.warps;
+  shares.blocks = rows == 0 ? 0 : (rows + shares.block_rows - 1) / shares.block_rows;
+  return shares;
+}
+
+template <class T>
+void launch_backward(const LayerNormBackward& op, const RowShares& shares, float* partial, WorkStream stream) {
+  const std::int64_t rows = op.x.shape[0];
+  const int width = static_cast<int>(op.x.shape[1]);
+  const NormBackwardOperands<T> operands{.dy = op.dy.as<T>(),
+                                         .x = op.x.as<T>(),
+                                         .gain = op.gain.as<float>(),
+                                         .mean = op.mean.as<float>(),
+                                         .rstd = op.rstd.as<float>(),
+                                         .dx = op.dx.as<T>(),
+                                         .dbranch = op.dbranch ? op.dbranch.as<T>() : nullptr,
+                                         .accumulate = op.accumulate};
+  const auto launch_as = [&](auto n, auto pieces, auto kinds, auto shared) {
+    const int floats = shared ? kinds * sum_room<n>(width) * shares.warps : 0;
+    const LaunchPlace place{static_cast<unsigned>(shares.blocks), static_cast<unsigned>(shares.warps * warp_lanes),
+                            stream, static_cast<std::size_t>(floats) * sizeof(float)};
+    launch(op.name, place, norm_backward_kernel<n, pieces, kinds, shared, T>, operands, rows, width, op.key,
+           shares.block_rows, partial);
+  };
+  const auto launch_sums = [&](auto kinds) {
+    // Beyond shared memory sums lie as they end: column by column.
+    constexpr std::integral_constant<int, 0> unknown_value;
+    if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), unknown_value, kinds, std::false_type());
+    with_row_pieces<T>(width, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
+                       [&](auto n, auto pieces) { launch_as(n, pieces, kinds, std::true_type()); });
+  };
+  op.dbranch_bias ? launch_sums(std::integral_constant<int, 3>()) : launch_sums(std::integral_constant<int, 2>());
+}
+
+}  // namespace
+
+void run(const LayerNormBackward& op, CudaContext& context) {
+  const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
+  const int kinds = op.dbranch_bias ? 3 : 2;
+  const RowShares shares = share_rows(rows, width, kinds);
+  const Arena::Scope scope(context.scratch());
+  auto* partial = context.scratch().make(Shape{shares.blocks, kinds * width}, DType::f32).as<float>();
+  if (rows > 0) {
+    with_device_type(op.x.dtype,
+                     [&](auto tag) { launch_backward<decltype(tag)>(op, shares, partial, context.stream()); });
+  }
+  launch_add_blocks(partial, shares.blocks, {op.dgain, op.dbias, op.dbranch_bias}, op.accumulate_parameters,
+                    context.stream());
+}
 
 namespace {
 

@@ -1,7 +1,6 @@
 #include "nmt/ops/linear.h"
 
 #include "nmt/ops/cuda/device_math.cuh"
-#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/pieces.cuh"
@@ -128,12 +127,12 @@ struct Gated {
 /// dx = 0 where the gate is not positive, in `count` rows that are on their way from memory together; adds them to the
 /// sums one after another.
 template <int count, int n, class T>
-__device__ void gate_rows(const Gated<T>& of, std::int64_t row, int column, float (&sums)[n]) {
+__device__ void gate_rows(const Gated<T>& operands, std::int64_t row, int column, float (&sums)[n]) {
   Elements<T, n> dx[count], gate[count];
 #pragma unroll
   for (int r = 0; r < count; ++r) {
-    dx[r] = Elements<T, n>(of.dx_at(row + r, column));
-    gate[r] = Elements<T, n>(of.gate_at(row + r, column));
+    dx[r] = Elements<T, n>(operands.dx_at(row + r, column));
+    gate[r] = Elements<T, n>(operands.gate_at(row + r, column));
   }
 #pragma unroll
   for (int r = 0; r < count; ++r) {
@@ -143,14 +142,14 @@ __device__ void gate_rows(const Gated<T>& of, std::int64_t row, int column, floa
       gated[e] = gate[r][e] > 0 ? dx[r][e] : 0.0f;
       sums[e] += gated[e];
     }
-    put_elements(of.dx_at(row + r, column), Elements<T, n>(gated));
+    put_elements(operands.dx_at(row + r, column), Elements<T, n>(gated));
   }
 }
 
 /// Gates a block's rows and sums what is stored. No sums are written if `partial` is null.
 template <int n, class T>
 __global__ void __launch_bounds__(column_threads)
-    gate_kernel(Gated<T> of, std::int64_t rows, int width, float* partial) {
+    gate_kernel(Gated<T> operands, std::int64_t rows, int width, float* partial) {
   await_earlier_kernels();
   constexpr int rows_at_once = 4;
   const int column = column_of_thread<n>();
@@ -158,8 +157,8 @@ __global__ void __launch_bounds__(column_threads)
   const std::int64_t end = end_of_block(rows);
   float sums[n] = {};
   std::int64_t row = first_row_of_block();
-  for (; row + rows_at_once <= end; row += rows_at_once) gate_rows<rows_at_once>(of, row, column, sums);
-  for (; row < end; ++row) gate_rows<1>(of, row, column, sums);
+  for (; row + rows_at_once <= end; row += rows_at_once) gate_rows<rows_at_once>(operands, row, column, sums);
+  for (; row < end; ++row) gate_rows<1>(operands, row, column, sums);
   if (partial != nullptr) put_sums(sums, partial, width, column);
 }
 
@@ -220,10 +219,10 @@ void apply_gate(const LinearBackwardData& op, CudaContext& context) {
   if (rows > 0) {
     with_device_type(op.dx.dtype, [&](auto tag) {
       using T = decltype(tag);
-      const Gated<T> of{op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride};
-      with_pieces<T>({width, of.dx_stride, of.gate_stride}, {of.dx, of.gate}, [&](auto n) {
-        launch(op.name, {column_blocks<n>(rows, width), column_threads, context.stream()}, gate_kernel<n, T>, of, rows,
-               static_cast<int>(width), partial);
+      const Gated<T> operands{op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride};
+      with_pieces<T>({width, operands.dx_stride, operands.gate_stride}, {operands.dx, operands.gate}, [&](auto n) {
+        launch(op.name, {column_blocks<n>(rows, width), column_threads, context.stream()}, gate_kernel<n, T>, operands,
+               rows, static_cast<int>(width), partial);
       });
     });
   }

@@ -7,9 +7,10 @@
 #include <charconv>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/json.h"
+#include "base/result.h"
 
 namespace babelring::cuda {
 

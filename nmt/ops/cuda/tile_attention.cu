@@ -7,7 +7,6 @@
 #include "nmt/ops/cuda/tile_attention.cuh"
 
 namespace babelring::cuda {
-
 namespace {
 
 constexpr float log_2 = 0.6931471805599453f;
@@ -18,14 +17,14 @@ template <int width>
 class QueryGroup {
  public:
   /// `row`: of the sentence, the warp's first.
-  __device__ QueryGroup(const TileArguments& of, const TilePlace& at, int row)
-      : causal_(of.causal),
+  __device__ QueryGroup(const TileArguments& arguments, const TilePlace& at, int row)
+      : causal_(arguments.causal),
         keys_(at.keys),
         row_(row + static_cast<int>(threadIdx.x) % warp_lanes / 4),
-        factor_(of.scale * log2_e),
-        threshold_(of.key.threshold()) {
+        factor_(arguments.scale * log2_e),
+        threshold_(arguments.key.threshold()) {
     if (threshold_ == 0) return;
-    const DropoutKey key = key_of_head(of.key, at.first_head + at.slot());
+    const DropoutKey key = key_of_head(arguments.key, at.first_head + at.slot());
     row_keys_[0] = key.row_key(at.first_query + row_), row_keys_[1] = key.row_key(at.first_query + row_ + 8);
   }
 
@@ -66,16 +65,16 @@ class QueryGroup {
   }
 
   /// Writes the results of the queries to the warp's rows of a tile, and their log sum exp to memory.
-  __device__ void finish(bfloat* rows, float* log_sum_exp, const TileArguments& of, const TilePlace& at) {
+  __device__ void finish(bfloat* rows, float* log_sum_exp, const TileArguments& arguments, const TilePlace& at) {
     float factors[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       total_[half] += __shfl_xor_sync(all_lanes, total_[half], 1);
       total_[half] += __shfl_xor_sync(all_lanes, total_[half], 2);
-      factors[half] = keys_ > 0 ? of.key.scale() / total_[half] : 0.0f;
+      factors[half] = keys_ > 0 ? arguments.key.scale() / total_[half] : 0.0f;
       const int row = row_ + half * 8;
       if (threadIdx.x % 4 == 0 && row < at.queries) {
-        log_sum_exp[(at.first_query + static_cast<std::int64_t>(row)) * of.heads + at.first_head + at.slot()] =
+        log_sum_exp[(at.first_query + static_cast<std::int64_t>(row)) * arguments.heads + at.first_head + at.slot()] =
             keys_ > 0 ? (largest_[half] + log2f(total_[half])) * log_2 : -INFINITY;
       }
     }
@@ -156,21 +155,21 @@ constexpr int forward_blocks(int width) {
 
 template <int width>
 __global__ void __launch_bounds__(tile_threads, forward_blocks(width))
-    tile_forward_kernel(TileArguments of, PackedTensor<const bfloat> q, PackedTensor<const bfloat> k,
+    tile_forward_kernel(TileArguments arguments, PackedTensor<const bfloat> q, PackedTensor<const bfloat> k,
                         PackedTensor<const bfloat> v, PackedTensor<bfloat> out, float* log_sum_exp) {
   await_earlier_kernels();
   constexpr int stride = tile_stride(width);
-  const TilePlace at(of, false);
+  const TilePlace at(arguments, false);
   if (at.empty) return;
   auto* query_tiles = dynamic_shared<bfloat>();
   bfloat *key_tiles = query_tiles + tile_rows * stride, *value_tiles = key_tiles + tiles_of_keys * tile_rows * stride;
   const int first_row = at.tile * tile_rows, queries = min(at.room(), at.queries - first_row);
-  const int seen = of.causal ? min(at.keys, first_row + queries) : at.keys;  // by any query of the block
+  const int seen = arguments.causal ? min(at.keys, first_row + queries) : at.keys;  // by any query of the block
   const int row = first_row + at.own(), key_room = tiles_of_keys * at.room();
   const bool active = at.own() < queries && at.slot() < at.heads;
-  const int reach = !active ? 0 : of.causal ? min(at.keys, row + group_rows) : at.keys;
+  const int reach = !active ? 0 : arguments.causal ? min(at.keys, row + group_rows) : at.keys;
   load_tiles<width>(query_tiles, at.room(), round_up(queries, group_rows), q, at.first_query + first_row, queries, at);
-  QueryGroup<width> group(of, at, row);
+  QueryGroup<width> group(arguments, at, row);
   bfloat* own = query_tiles + (at.tile_row()) * stride;
   for (int first = 0; first == 0 || first < seen; first += key_room) {  // once without keys, to wait for the queries
     const int count = min(key_room, seen - first);
@@ -192,7 +191,7 @@ __global__ void __launch_bounds__(tile_threads, forward_blocks(width))
     }
   }
   if (!active) return;
-  group.finish(own, log_sum_exp, of, at);
+  group.finish(own, log_sum_exp, arguments, at);
   store_rows<width>(own, out, at.first_query + static_cast<std::int64_t>(row), min(group_rows, queries - at.own()), at,
                     at.slot());
 }

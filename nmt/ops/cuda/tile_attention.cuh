@@ -44,16 +44,16 @@ struct PackedTensor {
 /// The block's part of the batch: rows of a sentence, and `heads` neighbouring heads.
 struct TilePlace {
   /// `own_keys`: the block's rows, whose number decides how many heads it takes, are keys; else queries.
-  __device__ TilePlace(const TileArguments& of, bool own_keys) : head_width(of.head_width) {
-    const TileItem item = of.items[blockIdx.x];
+  __device__ TilePlace(const TileArguments& arguments, bool own_keys) : head_width(arguments.head_width) {
+    const TileItem item = arguments.items[blockIdx.x];
     empty = item.sentence < 0;
     if (empty) return;
-    first_head = item.part % of.heads, tile = item.part / of.heads;
-    first_query = of.q_offsets[item.sentence], queries = of.q_offsets[item.sentence + 1] - first_query;
-    first_key = of.k_offsets[item.sentence], keys = of.k_offsets[item.sentence + 1] - first_key;
+    first_head = item.part % arguments.heads, tile = item.part / arguments.heads;
+    first_query = arguments.q_offsets[item.sentence], queries = arguments.q_offsets[item.sentence + 1] - first_query;
+    first_key = arguments.k_offsets[item.sentence], keys = arguments.k_offsets[item.sentence + 1] - first_key;
     const int rows = own_keys ? keys : queries;
     head_bits = rows <= tile_rows / 4 ? 2 : rows <= tile_rows / 2 ? 1 : 0;
-    heads = min(1 << head_bits, of.heads - first_head);
+    heads = min(1 << head_bits, arguments.heads - first_head);
   }
   /// Rows of a tile.
   __device__ int room() const { return tile_rows >> head_bits; }

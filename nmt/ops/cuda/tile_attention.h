@@ -10,6 +10,7 @@
 /// backward a warp owns 16 keys: dk and dv are summed in registers, dq through shared memory. Of sentences with more
 /// than 64 keys, other blocks compute dq once more from the scores. All sums have one order: no atomics, the same bits
 /// every time.
+
 namespace babelring::cuda {
 
 /// True if the kernels support the op: bf16, heads of a multiple of 8 columns up to 128, rows at multiples of 16 bytes.

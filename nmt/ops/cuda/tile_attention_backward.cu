@@ -41,16 +41,16 @@ template <int width>
 class KeyGroup {
  public:
   /// `first`: the warp's first key in the sentence.
-  __device__ KeyGroup(const TileArguments& of, const TilePlace& at, const BackwardTiles<width>& tiles, int first)
+  __device__ KeyGroup(const TileArguments& arguments, const TilePlace& at, const BackwardTiles<width>& tiles, int first)
       : tiles_(tiles),
-        causal_(of.causal),
+        causal_(arguments.causal),
         keys_(at.slot() < at.heads ? at.keys : 0),
         first_(first),
         tile_row_(at.tile_row()),
         queries_row_(at.slot() * at.room()),
-        factor_(of.scale * log2_e),
-        survivors_scale_(of.key.scale()),
-        threshold_(of.key.threshold()) {}
+        factor_(arguments.scale * log2_e),
+        survivors_scale_(arguments.key.scale()),
+        threshold_(arguments.key.threshold()) {}
 
   /// Whether any of the keys is seen by a query up to this.
   __device__ bool seen(int last_query) const { return first_ < keys_ && (!causal_ || first_ <= last_query); }
@@ -178,8 +178,8 @@ struct BackwardTensors {
 
 /// Copies the tiles of queries that begin with `first`, and waits for all copies of the block.
 template <int width>
-__device__ void load_queries(const BackwardTiles<width>& tiles, const BackwardTensors& tensors, const TileArguments& of,
-                             const TilePlace& at, int first) {
+__device__ void load_queries(const BackwardTiles<width>& tiles, const BackwardTensors& tensors,
+                             const TileArguments& arguments, const TilePlace& at, int first) {
   const int count = min(at.room(), at.queries - first);
   const std::int64_t first_token = at.first_query + static_cast<std::int64_t>(first);
   load_tiles<width>(tiles.queries, at.room(), at.room(), tensors.q, first_token, count, at);
@@ -192,8 +192,8 @@ __device__ void load_queries(const BackwardTiles<width>& tiles, const BackwardTe
     const int head = at.first_head + slot;
     const bool inside = row < count && slot < at.heads;
     tiles.log_sums[threadIdx.x] =
-        inside ? tensors.log_sum_exp[(first_token + row) * of.heads + head] * log2_e : INFINITY;
-    tiles.row_keys[threadIdx.x] = key_of_head(of.key, head).row_key(first_token + row);
+        inside ? tensors.log_sum_exp[(first_token + row) * arguments.heads + head] * log2_e : INFINITY;
+    tiles.row_keys[threadIdx.x] = key_of_head(arguments.key, head).row_key(first_token + row);
   }
   wait_copies<0>();
   __syncthreads();
@@ -211,7 +211,7 @@ __device__ void load_keys(const BackwardTiles<width>& tiles, const BackwardTenso
 /// dq of the queries in shared memory, which are `first` and on in the sentence, where the block has all keys: blocks
 /// of 16 queries and 16 columns, each by one warp, to the tiles of `out`.
 template <int width>
-__device__ void query_gradients(const BackwardTiles<width>& tiles, const TileArguments& of, const TilePlace& at,
+__device__ void query_gradients(const BackwardTiles<width>& tiles, const TileArguments& arguments, const TilePlace& at,
                                 int first) {
   constexpr int stride = tile_stride(width), groups = tile_rows / group_rows;
   const int count = min(at.room(), at.queries - first);
@@ -221,7 +221,7 @@ __device__ void query_gradients(const BackwardTiles<width>& tiles, const TileArg
               row = place & (at.room() - 1);
     const int column = item / groups * 16, tile = slot * at.room();
     if (row >= count || slot >= at.heads) continue;
-    const int reach = of.causal ? min(at.keys, first + row + group_rows) : at.keys;
+    const int reach = arguments.causal ? min(at.keys, first + row + group_rows) : at.keys;
     float sums[2][4] = {};
     for (int key = 0; key < reach; key += 16) {
       unsigned a[4], b[4];
@@ -229,7 +229,7 @@ __device__ void query_gradients(const BackwardTiles<width>& tiles, const TileArg
       load_matrix_x4_transposed(b, block_down(tiles.keys, stride, tile + key, column));
       multiply_block(sums[0], sums[1], a, b);
     }
-    put_sums(sums, of.scale, of.scale, tiles.out + place * stride + column, stride);
+    put_sums(sums, arguments.scale, arguments.scale, tiles.out + place * stride + column, stride);
   }
 }
 
@@ -245,16 +245,16 @@ __device__ void store_query_gradients(const BackwardTiles<width>& tiles, const B
 
 /// A block with keys from `first_key` on: dk and dv, and dq where these are all keys.
 template <int width>
-__device__ void take_keys(const BackwardTiles<width>& tiles, const BackwardTensors& tensors, const TileArguments& of,
-                          const TilePlace& at, int first_key) {
+__device__ void take_keys(const BackwardTiles<width>& tiles, const BackwardTensors& tensors,
+                          const TileArguments& arguments, const TilePlace& at, int first_key) {
   const int count = min(at.room(), at.keys - first_key);
   const bool all_keys = at.keys <= at.room();
   load_keys(tiles, tensors, at, first_key, count);
-  KeyGroup<width> group(of, at, tiles, first_key + at.own());
+  KeyGroup<width> group(arguments, at, tiles, first_key + at.own());
   // Queries before the first key see none of a causal sentence's keys.
-  for (int first = of.causal ? first_key / at.room() * at.room() : 0; first < at.queries; first += at.room()) {
+  for (int first = arguments.causal ? first_key / at.room() * at.room() : 0; first < at.queries; first += at.room()) {
     const int queries = min(at.room(), at.queries - first);
-    load_queries(tiles, tensors, of, at, first);
+    load_queries(tiles, tensors, arguments, at, first);
     find_means(tiles);
     __syncthreads();
     for (int row = 0; row < queries; row += group_rows) {
@@ -262,7 +262,7 @@ __device__ void take_keys(const BackwardTiles<width>& tiles, const BackwardTenso
     }
     __syncthreads();
     if (!all_keys) continue;
-    query_gradients(tiles, of, at, first);
+    query_gradients(tiles, arguments, at, first);
     __syncthreads();
     store_query_gradients(tiles, tensors, at, first);
     __syncthreads();
@@ -272,7 +272,7 @@ __device__ void take_keys(const BackwardTiles<width>& tiles, const BackwardTenso
   __syncthreads();
   const int own = min(group_rows, count - at.own()), tile_row = at.tile_row();
   if (own <= 0 || at.slot() >= at.heads) return;
-  group.finish(of.scale);
+  group.finish(arguments.scale);
   const std::int64_t token = at.first_key + static_cast<std::int64_t>(first_key) + at.own();
   store_rows<width>(tiles.keys + tile_row * tile_stride(width), tensors.dk, token, own, at, at.slot());
   store_rows<width>(tiles.values + tile_row * tile_stride(width), tensors.dv, token, own, at, at.slot());
@@ -283,15 +283,16 @@ template <int width>
 class QueryGradients {
  public:
   /// `first`: the warp's first query in the sentence; its tiles are loaded.
-  __device__ QueryGradients(const TileArguments& of, const TilePlace& at, const BackwardTiles<width>& tiles, int first)
+  __device__ QueryGradients(const TileArguments& arguments, const TilePlace& at, const BackwardTiles<width>& tiles,
+                            int first)
       : tiles_(tiles),
-        causal_(of.causal),
+        causal_(arguments.causal),
         keys_(at.keys),
         query_(first + static_cast<int>(threadIdx.x) % warp_lanes / 4),
         tile_row_(at.own() + static_cast<int>(threadIdx.x) % warp_lanes / 4),
-        factor_(of.scale * log2_e),
-        survivors_scale_(of.key.scale()),
-        threshold_(of.key.threshold()) {
+        factor_(arguments.scale * log2_e),
+        survivors_scale_(arguments.key.scale()),
+        threshold_(arguments.key.threshold()) {
 #pragma unroll
     for (int c = 0; c < width / 16; ++c) {
       load_matrix_x4(of_queries_[c], block_down(tiles.queries, stride, at.own(), c * 16));
@@ -358,16 +359,16 @@ class QueryGradients {
 
 /// A block with the queries from `first_query` on of one head: dq, over tiles of keys.
 template <int width>
-__device__ void take_queries(const BackwardTiles<width>& tiles, const BackwardTensors& tensors, const TileArguments& of,
-                             const TilePlace& at, int first_query) {
+__device__ void take_queries(const BackwardTiles<width>& tiles, const BackwardTensors& tensors,
+                             const TileArguments& arguments, const TilePlace& at, int first_query) {
   const int queries = min(at.room(), at.queries - first_query), query = first_query + at.own();
   const bool active = at.own() < queries;
-  const int seen = of.causal ? min(at.keys, first_query + queries) : at.keys;  // by any query of the block
-  const int reach = !active ? 0 : of.causal ? min(at.keys, query + group_rows) : at.keys;
-  load_queries(tiles, tensors, of, at, first_query);
+  const int seen = arguments.causal ? min(at.keys, first_query + queries) : at.keys;  // by any query of the block
+  const int reach = !active ? 0 : arguments.causal ? min(at.keys, query + group_rows) : at.keys;
+  load_queries(tiles, tensors, arguments, at, first_query);
   find_means(tiles);
   __syncthreads();
-  QueryGradients<width> group(of, at, tiles, query);
+  QueryGradients<width> group(arguments, at, tiles, query);
   for (int first = 0; first < seen; first += at.room()) {
     const int count = min(at.room(), seen - first);
     __syncthreads();
@@ -377,7 +378,7 @@ __device__ void take_queries(const BackwardTiles<width>& tiles, const BackwardTe
     __syncthreads();
     for (int row = 0; row < count && first + row < reach; row += group_rows) group.add(row, first + row);
   }
-  if (active) group.finish(tiles.out + at.own() * tile_stride(width), of.scale);
+  if (active) group.finish(tiles.out + at.own() * tile_stride(width), arguments.scale);
   __syncwarp();
   store_query_gradients(tiles, tensors, at, first_query);
 }
@@ -389,15 +390,15 @@ constexpr int backward_blocks(int width) {
 
 template <int width>
 __global__ void __launch_bounds__(tile_threads, backward_blocks(width))
-    tile_backward_kernel(TileArguments of, BackwardTensors tensors) {
+    tile_backward_kernel(TileArguments arguments, BackwardTensors tensors) {
   await_earlier_kernels();
-  const TilePlace at(of, true);
+  const TilePlace at(arguments, true);
   if (at.empty) return;
   const BackwardTiles<width> tiles(at.room());
   if (at.tile % 2 == 0) {
-    take_keys(tiles, tensors, of, at, at.tile / 2 * tile_rows);
+    take_keys(tiles, tensors, arguments, at, at.tile / 2 * tile_rows);
   } else {
-    take_queries(tiles, tensors, of, at, at.tile / 2 * tile_rows);
+    take_queries(tiles, tensors, arguments, at, at.tile / 2 * tile_rows);
   }
 }
 

@@ -13,10 +13,10 @@
 
 #include "base/records/run_marks.h"
 #include "base/write_watch.h"
-#include "nmt/checkpoint/finite.h"
+#include "nmt/checkpoint/tensor_files.h"
 #include "nmt/comm/rank_results.h"
-#include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/resume_check.h"
+#include "nmt/train/checkpointing/training_state.h"
 
 namespace babelring {
 

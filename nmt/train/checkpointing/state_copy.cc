@@ -14,7 +14,7 @@ std::int64_t elements_in(const ElementRange& range) {
   return range.end - range.begin;
 }
 
-ElementRange elements_of(const std::deque<Parameter>& parameters, const ParameterRange& range) {
+ElementRange elements_of(const std::deque<Parameter>& parameters, const ParameterSpan& range) {
   if (range.begin == range.end) return {};
   const Parameter& last = parameters[range.end - 1];
   return {.begin = parameters[range.begin].offset, .end = last.offset + last.shape.elements()};
@@ -26,9 +26,9 @@ StateCopy::StateCopy(const ModelReplica& replica, const std::vector<std::optiona
     : replica_(&replica) {
   const std::deque<Parameter>& parameters = replica.model.parameters().all();
   const auto parameters_of = [&](const std::optional<ShardPlace>& shard) {
-    return shard ? parameters_of_shard(parameters, *shard) : ParameterRange();
+    return shard ? parameters_of_shard(parameters, *shard) : ParameterSpan();
   };
-  const ParameterRange range = parameters_of(shards[static_cast<std::size_t>(replica.communicator.rank())]);
+  const ParameterSpan range = parameters_of(shards[static_cast<std::size_t>(replica.communicator.rank())]);
   shard_ = elements_of(parameters, range);
   for (auto& values : values_) {
     values = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(elements_in(shard_)));
@@ -44,7 +44,7 @@ StateCopy::StateCopy(const ModelReplica& replica, const std::vector<std::optiona
   }
 }
 
-void StateCopy::name_tensors(const ParameterRange& range) {
+void StateCopy::name_tensors(const ParameterSpan& range) {
   const std::deque<Parameter>& parameters = replica_->model.parameters().all();
   constexpr std::array<const char*, arrays> prefixes{"", "m.", "v."};
   for (std::size_t array = 0; array < arrays; ++array) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/checkpoint/shard.h"
+#include "nmt/checkpoint/tensor_files.h"
 #include "nmt/train/update/model_replica.h"
 
 namespace babelring {
@@ -45,7 +45,7 @@ class StateCopy {
     std::vector<Part> parts;
   };
 
-  void name_tensors(const ParameterRange& range);
+  void name_tensors(const ParameterSpan& range);
   void plan_messages(const std::vector<ElementRange>& wanted);
   static std::vector<Part> parts_of(const std::vector<ElementRange>& ranges);
   void add_messages(int from, int to, const std::vector<ElementRange>& kept);

@@ -1,14 +1,32 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
-#include "nmt/data/sequence_batches.h"
-#include "nmt/data/sequence_set.h"
+#include "nmt/core/packed_batch.h"
+#include "nmt/data/sequence_source.h"
+#include "nmt/layers/context.h"
+#include "nmt/model/language_model.h"
 #include "nmt/parallel/rank_context.h"
 #include "nmt/train/evaluation/validator.h"
 
 namespace babelring {
+
+/// Losses of a language model for each target of a batch.
+struct TokenLosses {
+  std::vector<double> nll;     // [targets] -log p in nats
+  std::vector<double> spread;  // [targets] mean of -log p over the vocabulary, for label smoothing
+  std::int64_t correct = 0;    // targets that are the most likely token
+};
+
+/// Computed in double from the model's logits, on the host. Throws away the arenas' tensors.
+TokenLosses token_losses(const LanguageModel& model, const PackedBatch& batch, Backend& backend,
+                         ActivationArenas& arenas);
+
+/// The model as a language model. Throws UsageFailure that names the other kind of model.
+const LanguageModel& require_language_model(const Model& model);
 
 /// Packs sequences [range.first, range.last) of the set into batches of at most 2048 targets or a single sequence, and
 /// calls `use` for each.

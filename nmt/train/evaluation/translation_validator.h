@@ -7,14 +7,49 @@
 #include "base/records/records.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/layers/context.h"
+#include "nmt/metrics/bleu.h"
 #include "nmt/model/model.h"
 #include "nmt/parallel/rank_context.h"
-#include "nmt/train/setup/config.h"
-#include "nmt/train/evaluation/teacher_forced.h"
 #include "nmt/train/evaluation/validator.h"
+#include "nmt/train/setup/config.h"
 #include "nmt/train/setup/rank_part.h"
 
 namespace babelring {
+
+/// A validation set: subword ids, reference texts and the vocabulary that decodes ids. All must outlive the struct.
+struct ValidationSet {
+  const Corpus& corpus;
+  const std::vector<std::string>& references;
+  const Vocabulary& vocabulary;
+};
+
+/// Teacher-forced scores: each token is predicted from the reference prefix. Sums over sentences, so the results of
+/// several ranks can be added.
+struct TeacherForcedScores {
+  LossSums losses;
+  BleuCounts bleu;           // n-gram counts of the most likely subwords
+  std::int64_t repeats = 0;  // of the subword before the predicted one, where the reference has another
+
+  TeacherForcedScores& operator+=(const TeacherForcedScores& other) {
+    losses += other.losses;
+    bleu += other.bleu;
+    repeats += other.repeats;
+    return *this;
+  }
+  /// BLEU of the most likely subwords, by the one that counted them. NaN if most of them only repeat the subword
+  /// before, as those of an untrained model with tied embeddings do: together they are the reference, moved by one
+  /// place, which would score high.
+  double bleu_score(const Bleu& by) const;
+};
+
+/// Arena sizes that teacher_forced() needs, for ActivationArenas::reserve(). A sentence of over 2,048 tokens needs
+/// more.
+ArenaBytes evaluation_need(const Model& model, Backend& backend);
+
+/// Evaluates sentences [first, last) of the set. `bleu` counts the n-grams.
+TeacherForcedScores teacher_forced(const Model& model, const ValidationSet& set, std::int64_t first, std::int64_t last,
+                                   const Bleu& bleu, Backend& backend, ActivationArenas& arenas);
 
 /// Sentence pairs with their text as references. The data folder may be deleted once they are open.
 struct EvaluatedSet {

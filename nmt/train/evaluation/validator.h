@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "base/records/records.h"
-#include "nmt/layers/activation_arenas.h"
+#include "nmt/layers/context.h"
 #include "nmt/model/model.h"
 #include "nmt/train/setup/config.h"
 

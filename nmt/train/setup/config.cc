@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check_name.h"
-#include "base/records/evaluated_set.h"
+#include "base/names.h"
+#include "base/records/records.h"
 #include "nmt/data/batch_plan.h"
 #include "nmt/data/gssm/config.h"
 #include "nmt/data/gssm/graph.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/options/options.h"
-#include "nmt/optim/interval.h"
+#include "nmt/optim/schedule.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 
 #include "nmt/comm/mpi/probe.h"
 #include "nmt/data/vocabulary.h"
-#include "nmt/ops/cpu_kernels.h"
+#include "nmt/ops/backend.h"
 
 namespace babelring {
 

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "nmt/comm/schedule/ring_order.h"
+#include "nmt/comm/schedule/ring.h"
 
 namespace babelring {
 

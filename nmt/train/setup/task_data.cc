@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "nmt/data/gssm/config.h"
 #include "nmt/data/gssm/gssm_source.h"
 #include "nmt/data/manifest.h"

@@ -7,7 +7,7 @@
 #include "nmt/data/corpus.h"
 #include "nmt/data/data_check.h"
 #include "nmt/data/epoch_orders.h"
-#include "nmt/data/sequence_set.h"
+#include "nmt/data/sequence_source.h"
 #include "nmt/data/update_source.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/decode/split_source.h"

@@ -6,8 +6,24 @@
 #include "base/failure.h"
 #include "base/records/records.h"
 #include "nmt/train/setup/config.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
+
+/// The ranks' weights differ, although all performed the same updates. Thrown on every rank.
+class RanksDiffer : public Failure {
+ public:
+  using Failure::Failure;
+};
+
+/// SHA-256 of the weights, compared over all ranks. Ranks that share one copy hash it once, on the first of them.
+struct RankDigest {
+  std::string weights;     // this rank's, as 64 hexadecimal digits
+  std::string difference;  // one line that names update, parameters and ranks, equal on all ranks; empty: no difference
+};
+
+/// Collective.
+RankDigest digest_over_ranks(const ModelReplica& replica, std::int64_t update);
 
 /// Training diverged and no rewind is left. Thrown on every rank.
 class Diverged : public Failure {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "nmt/parallel/sum_over_ranks.h"
+#include "nmt/parallel/rank_context.h"
 
 namespace babelring {
 

@@ -56,7 +56,7 @@ struct Sum {
   }
 };
 
-Sum sum_of_parts(Database& database, const RankAttempt& of, int level, std::int64_t bucket) {
+Sum sum_of_parts(Database& database, const RankAttempt& source, int level, std::int64_t bucket) {
   Statement rows = database.prepare(
       level == 1 ? "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM buckets WHERE run = ? AND "
                    "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? ORDER BY bucket"
@@ -64,9 +64,9 @@ Sum sum_of_parts(Database& database, const RankAttempt& of, int level, std::int6
                    "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? AND level = ? ORDER BY bucket");
   const std::int64_t first = bucket * fan_out;
   if (level == 1) {
-    rows.bind(of.run, of.rank, of.attempt, first, first + fan_out);
+    rows.bind(source.run, source.rank, source.attempt, first, first + fan_out);
   } else {
-    rows.bind(of.run, of.rank, of.attempt, first, first + fan_out, level - 1);
+    rows.bind(source.run, source.rank, source.attempt, first, first + fan_out, level - 1);
   }
   Sum sum;
   Part part;
@@ -76,11 +76,11 @@ Sum sum_of_parts(Database& database, const RankAttempt& of, int level, std::int6
   return sum;
 }
 
-void rebuild(Database& database, const RankAttempt& of, int level, std::int64_t bucket) {
-  const Sum sum = sum_of_parts(database, of, level, bucket);
+void rebuild(Database& database, const RankAttempt& source, int level, std::int64_t bucket) {
+  const Sum sum = sum_of_parts(database, source, level, bucket);
   if (sum.mixed || sum.parts < fan_out) {
     database.prepare("DELETE FROM pyramid WHERE run = ? AND rank = ? AND attempt = ? AND level = ? AND bucket = ?")
-        .bind(of.run, of.rank, of.attempt, level, bucket)
+        .bind(source.run, source.rank, source.attempt, level, bucket)
         .run();
     return;
   }
@@ -90,8 +90,8 @@ void rebuild(Database& database, const RankAttempt& of, int level, std::int64_t 
       .prepare(
           "INSERT OR REPLACE INTO pyramid(run, rank, attempt, level, bucket, first_step, last_step, count, time_ms, "
           "layout, vals) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
-      .bind(of.run, of.rank, of.attempt, level, bucket, sum.first_step, sum.last_step, sum.count, sum.time_ms,
-            sum.layout, Blob{bytes})
+      .bind(source.run, source.rank, source.attempt, level, bucket, sum.first_step, sum.last_step, sum.count,
+            sum.time_ms, sum.layout, Blob{bytes})
       .run();
 }
 
@@ -119,7 +119,7 @@ void add_to_bucket(BucketEntry& entry, double value, std::int64_t offset) {
   ++entry.finite;
 }
 
-void summarise_steps(Database& database, const RankAttempt& of, std::int64_t bucket) {
+void summarise_steps(Database& database, const RankAttempt& source, std::int64_t bucket) {
   const std::int64_t base = bucket * bucket_steps;
   std::vector<BucketEntry> entries;
   std::int64_t count = 0, layout = 0, first = 0, last = 0, time_ms = 0, step_layout = 0;
@@ -129,7 +129,7 @@ void summarise_steps(Database& database, const RankAttempt& of, std::int64_t buc
     Statement rows = database.prepare(
         "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
         "step < ? ORDER BY step");
-    rows.bind(of.run, of.rank, of.attempt, base, base + bucket_steps);
+    rows.bind(source.run, source.rank, source.attempt, base, base + bucket_steps);
     while (rows.next(last, time_ms, step_layout, blob)) {
       if (count > 0 && step_layout != layout) {
         mixed = true;  // no summary: readers use the single steps
@@ -144,7 +144,7 @@ void summarise_steps(Database& database, const RankAttempt& of, std::int64_t buc
   }
   if (count == 0 || mixed) {
     database.prepare("DELETE FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket = ?")
-        .bind(of.run, of.rank, of.attempt, bucket)
+        .bind(source.run, source.rank, source.attempt, bucket)
         .run();
     return;
   }
@@ -153,18 +153,18 @@ void summarise_steps(Database& database, const RankAttempt& of, std::int64_t buc
       .prepare(
           "INSERT OR REPLACE INTO buckets(run, rank, attempt, bucket, first_step, last_step, count, time_ms, "
           "layout, vals) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
-      .bind(of.run, of.rank, of.attempt, bucket, first, last, count, time_ms, layout, Blob{bytes})
+      .bind(source.run, source.rank, source.attempt, bucket, first, last, count, time_ms, layout, Blob{bytes})
       .run();
 }
 
-void update_summaries(Database& database, const RankAttempt& of, std::set<std::int64_t> changed,
+void update_summaries(Database& database, const RankAttempt& source, std::set<std::int64_t> changed,
                       std::int64_t last_step) {
   for (int level = 1; level <= top_level && !changed.empty(); ++level) {
     std::set<std::int64_t> raised;
     for (const std::int64_t part : changed) {
       const std::int64_t bucket = part / fan_out;
       if (bucket >= last_step / steps_of_level(level) || !raised.insert(bucket).second) continue;
-      rebuild(database, of, level, bucket);
+      rebuild(database, source, level, bucket);
     }
     changed = std::move(raised);
   }

@@ -45,12 +45,12 @@ struct RankAttempt {
 
 /// Writes the level-0 summary of a bucket, or deletes it if the steps have different layouts. Call this on the writer's
 /// thread.
-void summarise_steps(Database& database, const RankAttempt& of, std::int64_t bucket);
+void summarise_steps(Database& database, const RankAttempt& source, std::int64_t bucket);
 
 /// Updates levels 1 to 3 after the level-0 summaries with the indices `changed` have changed. A summary is written only
 /// once `last_step` is past its range. A summary with mixed layouts or missing parts is deleted. Call this on the
 /// writer's thread.
-void update_summaries(Database& database, const RankAttempt& of, std::set<std::int64_t> changed,
+void update_summaries(Database& database, const RankAttempt& source, std::set<std::int64_t> changed,
                       std::int64_t last_step);
 
 /// One step of a rank and key, or a summary of consecutive steps.

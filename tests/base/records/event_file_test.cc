@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 
 namespace babelring {
 namespace {

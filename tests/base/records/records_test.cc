@@ -1,5 +1,5 @@
-#include "base/check_name.h"
 #include "base/records/records.h"
+#include "base/names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,8 +98,8 @@ TEST(Records, AnUnknownEntropyIsAbsent) {
   EXPECT_FALSE(to_json(record_of(step)).contains("entropy"));
   EXPECT_FALSE(to_json(record_of(EvalRecord{.update = 1, .set = "test"})).contains("entropy"));
   EXPECT_TRUE(std::isnan(std::get<StepRecord>(record_from_json(to_json(record_of(step)))->body).entropy));
-  const auto value_of = [](const StepRecord& of, std::string_view key) {
-    for (const auto& [name, value] : metrics_of(of)) {
+  const auto value_of = [](const StepRecord& record, std::string_view key) {
+    for (const auto& [name, value] : metrics_of(record)) {
       if (name == key) return value;
     }
     return -1.0;

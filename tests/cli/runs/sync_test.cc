@@ -9,9 +9,8 @@
 #include <fstream>
 #include <numeric>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/records/spool_reader.h"
 #include "tests/worker/test_server.h"
 

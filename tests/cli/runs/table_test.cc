@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "base/failure.h"
-#include "cli/runs/text_format.h"
 
 namespace babelring {
 namespace {

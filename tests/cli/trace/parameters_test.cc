@@ -1,15 +1,15 @@
-#include "cli/trace/parameters.h"
+#include "cli/trace/dry_options.h"
 
 #include <gmock/gmock.h>
 
 #include <CLI/CLI.hpp>
 #include <sstream>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "tests/nmt/data/temporary_folder.h"
 #include "tests/lab/parameters/example_window.h"
+#include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "insight/report/spooled_history.h"
 #include "tests/insight/report/constructed_run.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "insight/steps/window.h"
+#include "insight/steps.h"
 #include "tests/insight/verdict/stream.h"
 
 namespace babelring::verdict {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "lab/parameters/parameter_window.h"
 

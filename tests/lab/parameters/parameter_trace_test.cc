@@ -5,10 +5,10 @@
 #include <set>
 #include <thread>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "nmt/data/text_source.h"
+#include "base/files.h"
 #include "lab/parameters/window_summary.h"
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"

@@ -43,7 +43,7 @@ TEST(WindowSummary, NamesWhatIsColdAndWhatIsLostInRounding) {
 }
 
 /// A record carries up to 256 KiB.
-TEST(WindowSummary, OfTransformerBaseIsSmallEnoughToTravel) {
+TEST(WindowSummary, IsSmallEnoughToTravelForTransformerBase) {
   const auto backend = make_dry_backend();
   const Transformer model(model_preset("transformer-base"), 32000, 0, *backend, DType::bf16);
   Adam adam(model.parameters(), *backend, {});

@@ -11,9 +11,10 @@
 #include <string>
 
 #include "base/failure.h"
+#include "base/result.h"
 #include "lab/probe/probe_run.h"
-#include "tests/nmt/data/temporary_folder.h"
 #include "tests/lab/probe/wrong_backend.h"
+#include "tests/nmt/data/temporary_folder.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/atomic_file.h"
-#include "tests/nmt/data/temporary_folder.h"
+#include "base/files.h"
 #include "tests/lab/lab_training.h"
+#include "tests/nmt/data/temporary_folder.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {

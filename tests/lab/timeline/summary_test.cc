@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 
-#include "base/atomic_file.h"
-#include "lab/timeline/merge.h"
-#include "tests/nmt/data/temporary_folder.h"
+#include "base/files.h"
+#include "lab/timeline/merged_trace.h"
 #include "tests/lab/timeline/made_timeline.h"
+#include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
 namespace {

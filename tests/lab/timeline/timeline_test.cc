@@ -5,10 +5,10 @@
 #include <map>
 #include <thread>
 
-#include "base/atomic_file.h"
-#include "nmt/data/text_source.h"
-#include "lab/tools/lab.h"
+#include "base/files.h"
 #include "lab/timeline/trace_file.h"
+#include "lab/tools/lab.h"
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"

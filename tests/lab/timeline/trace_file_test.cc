@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <map>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/gzip.h"
-#include "nmt/data/line_reader.h"
-#include "lab/timeline/merge.h"
+#include "lab/timeline/merged_trace.h"
 #include "lab/timeline/summary.h"
-#include "lab/timeline/trace_content.h"
-#include "tests/nmt/data/temporary_folder.h"
+#include "lab/timeline/timeline.h"
+#include "nmt/data/line_reader.h"
 #include "tests/lab/timeline/made_timeline.h"
+#include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
 namespace {

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <string>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
+#include "base/files.h"
 #include "nmt/checkpoint/safetensors.h"
 
 namespace babelring {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "nmt/checkpoint/store.h"
 
 namespace babelring {

@@ -1,5 +1,5 @@
-#include "base/check_name.h"
 #include "nmt/checkpoint/store.h"
+#include "base/names.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,6 @@
 #include <fstream>
 #include <thread>
 
-#include "base/checkpoint_names.h"
 #include "base/failure.h"
 #include "tests/nmt/checkpoint/store_fixture.h"
 #include "tests/worker/log_capture.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "nmt/core/dtype.h"
+#include "nmt/core/tensor.h"
 #include "tests/nmt/comm/fake_device_stream.h"
 
 namespace babelring {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <thread>
 
-#include "nmt/comm/host_exchange.h"
+#include "nmt/comm/collective.h"
 #include "nmt/core/random.h"
 #include "nmt/parallel/buckets.h"
 #include "tests/nmt/comm/fake_device_stream.h"

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "nmt/comm/nccl/functions.h"
-#include "nmt/comm/nccl/group.h"
+#include "nmt/comm/nccl/operation.h"
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>

@@ -5,11 +5,9 @@
 #include <deque>
 #include <set>
 
-#include "nmt/comm/mpi/peer_knowledge.h"
-#include "nmt/comm/schedule/rank_tree.h"
-#include "nmt/comm/schedule/ring_order.h"
-#include "nmt/comm/schedule/ring_schedule.h"
-#include "nmt/comm/schedule/tree_schedule.h"
+#include "nmt/comm/mpi/peer_monitor.h"
+#include "nmt/comm/schedule/ring.h"
+#include "nmt/comm/schedule/tree.h"
 
 namespace babelring {
 namespace {

@@ -14,7 +14,6 @@
 
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/comm/host_exchange.h"
 
 namespace babelring {
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/failure.h"
+#include "base/result.h"
 #include "nmt/data/manifest.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/soon.h"

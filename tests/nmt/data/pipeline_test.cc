@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/failure.h"
-#include "nmt/data/batch.h"
-#include "nmt/data/special_ids.h"
+#include "nmt/data/batch_plan.h"
 #include "nmt/data/text_source.h"
+#include "nmt/data/vocabulary.h"
 #include "tests/nmt/data/synthetic.h"
 
 namespace babelring {

@@ -9,9 +9,9 @@
 #include <functional>
 #include <map>
 
-#include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/work_folder.h"
 #include "nmt/data/corpus.h"
 #include "tests/nmt/data/temporary_folder.h"

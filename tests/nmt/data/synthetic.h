@@ -5,7 +5,7 @@
 
 #include "nmt/core/random.h"
 #include "nmt/data/corpus.h"
-#include "nmt/data/special_ids.h"
+#include "nmt/data/vocabulary.h"
 
 namespace babelring {
 

@@ -8,9 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "nmt/data/line_reader.h"
 #include "tests/nmt/data/temporary_folder.h"
 

@@ -60,7 +60,7 @@ TEST(BalancedShares, StayIfNoiseExplainsTheDifference) {
   EXPECT_LT(balanced_shares(equal, {steady, {117, 118, 110, 121, 119, 113, 117, 121}})[1], 0.47);
 }
 
-TEST(BalancedShares, OfEqualRanksSeldomChange) {
+TEST(BalancedShares, SeldomChangeBetweenEqualRanks) {
   Random random(7);
   int changes = 0;
   constexpr int trials = 2000;

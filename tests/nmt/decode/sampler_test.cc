@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/failure.h"
-#include "nmt/layers/activation_arenas.h"
+#include "nmt/layers/context.h"
 
 namespace babelring {
 namespace {

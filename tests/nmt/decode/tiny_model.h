@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "nmt/data/special_ids.h"
+#include "nmt/data/vocabulary.h"
 #include "nmt/model/transformer.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "nmt/data/special_ids.h"
+#include "nmt/data/vocabulary.h"
 #include "nmt/decode/sentence_beam.h"
 
 namespace babelring {

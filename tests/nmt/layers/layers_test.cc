@@ -4,12 +4,10 @@
 #include <string>
 
 #include "nmt/layers/attention.h"
-#include "nmt/layers/decoder_layer.h"
 #include "nmt/layers/embedding.h"
-#include "nmt/layers/encoder_layer.h"
-#include "nmt/layers/feed_forward.h"
-#include "nmt/layers/fused_linear.h"
+#include "nmt/layers/linear.h"
 #include "nmt/layers/output_projection_loss.h"
+#include "nmt/layers/transformer_layers.h"
 #include "tests/nmt/layers/gradient_check.h"
 #include "tests/reference/test_backends.h"
 

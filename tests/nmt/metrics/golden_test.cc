@@ -2,7 +2,7 @@
 
 #include <regex>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"

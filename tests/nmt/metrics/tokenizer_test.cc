@@ -5,7 +5,6 @@
 #include "base/failure.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
-#include "nmt/metrics/unicode.h"
 
 namespace babelring {
 namespace {

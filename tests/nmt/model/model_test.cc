@@ -230,7 +230,7 @@ TEST(Model, IsTheTransformerOfItsConfiguration) {
   EXPECT_EQ(model->parameters().count(), count_parameters(config, 11));
 }
 
-TEST(Model, OfAnotherKindDoesNotTranslate) {
+TEST(Model, RefusesToTranslateUnlessEncoderDecoder) {
   EXPECT_THAT([] { require_transformer(OtherModel()); },
               testing::ThrowsMessage<UsageFailure>("translating needs a Transformer, found another model"));
 }

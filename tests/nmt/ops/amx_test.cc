@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "nmt/core/dtype.h"
+#include "nmt/core/tensor.h"
 #include "nmt/ops/cpu/kernel_sets.h"
 
 namespace babelring::cpu::avx512_bf16 {

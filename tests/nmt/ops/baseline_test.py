@@ -11,7 +11,7 @@ BEYOND = re.compile(
     r"\t(?:v(?!err|erw)[a-z0-9]+|andn|bextr|bls(?:i|r|msk)|bzhi|mulx|p(?:dep|ext)|(?:ror|sar|shl|shr)x|lzcnt|movbe|"
     r"popcnt|p(?:shufb|minud|maxud|mulld|blendvb)|round[sp][sd]|blendvp[sd]|(?:tile|tdp|ldtile)[a-z0-9]+)[lqw]?\s"
 )
-# Kernels of a set, and copies that the linker chooses (nmt/comm/add.cc).
+# Kernels of a set, and copies that the linker chooses (nmt/comm/sums.cc).
 FOR_A_SET = re.compile(r"babelring3cpu(?:7generic|4avx2|6avx512|11avx512_bf16)|\.avx2")
 
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 /// Algorithms of the GPU's matmuls chosen by time, seen on the stand-in: its proposal N sums the depth in N + 1 parts,
@@ -164,7 +164,7 @@ TEST_F(MatmulTuningTest, RowsThatTheChoiceDoesNotTakeHaveOneOfTheirOwn) {
   }
 }
 
-TEST_F(MatmulTuningTest, WhatIsAddedToIsAddedToOnce) {
+TEST_F(MatmulTuningTest, AddsOnceToItsOutput) {
   const auto backend = make_backend(1);
   backend->tune_matmuls({}).value();
   const std::vector<float> ones(20 * 24, 1), before(24 * 24, 5);

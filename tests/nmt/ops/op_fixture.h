@@ -12,7 +12,7 @@
 #include "nmt/core/random.h"
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
-#include "nmt/ops/staged_backend.h"
+#include "nmt/ops/staging.h"
 #include "tests/reference/closed_backend.h"
 #include "tests/reference/emulated_cuda.h"
 #include "tests/reference/matrix.h"
@@ -53,11 +53,11 @@ class Tensors {
     return tensor;
   }
   /// The same values in memory of their own, contiguous; absent for an absent one.
-  Tensor copy(const ConstTensor& of) {
-    if (!of) return {};
-    const Tensor tensor = zeros(of.shape, of.dtype);
-    reference::store(reference::load(of), tensor);
-    return tensor;
+  Tensor copy(const ConstTensor& tensor) {
+    if (!tensor) return {};
+    const Tensor result = zeros(tensor.shape, tensor.dtype);
+    reference::store(reference::load(tensor), result);
+    return result;
   }
 
  private:

@@ -1,4 +1,4 @@
-#include "nmt/ops/cpu/team_waiting.h"
+#include "nmt/ops/cpu/cpu_backend.h"
 
 #include <gtest/gtest.h>
 

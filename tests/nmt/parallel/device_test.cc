@@ -2,7 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
 #include "nmt/ops/cuda_module.h"
+#include "nmt/parallel/buckets.h"
+#include "tests/nmt/comm/fake_nccl.h"
+#include "tests/nmt/comm/thread_communicator.h"
+#include "tests/reference/test_backends.h"
 
 namespace babelring {
 namespace {
@@ -55,5 +63,100 @@ TEST(ChooseBackend, UsesTheGpuIfAvailable) {
   }
 }
 
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Runs the choice on two ranks as threads.
+class GradientCommTest : public testing::Test {
+ protected:
+  GradientCommTest() {
+    FakeNccl::reset();
+    config_.bucket_mb = 0.01;
+  }
+  ~GradientCommTest() override { FakeNccl::reset(); }
+
+  /// The result, equal on all ranks: the log line, prefixed with "nccl: " if NCCL is used, or the error message.
+  std::string choice(const std::string& device, const Result<NcclLibrary>& library = FakeNccl::library(),
+                     int ranks = 2) const {
+    ThreadGroup group(ranks);
+    std::vector<std::string> all(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto communicator = group.rank(rank);
+        const auto backend = make_test_backend(device);
+        try {
+          const GradientComm chosen =
+              choose_gradient_comm(config_, 252'000'000, *backend, *communicator, [&library] { return library; });
+          all[static_cast<std::size_t>(rank)] = (chosen.nccl ? "nccl: " : "") + chosen.line;
+          communicator->barrier();
+        } catch (const UsageFailure& failure) {
+          all[static_cast<std::size_t>(rank)] = failure.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_THAT(all, testing::Each(all[0]));
+    return all[0];
+  }
+
+  CommConfig config_;
+};
+
+TEST_F(GradientCommTest, GpusUseNcclIfAvailable) {
+  EXPECT_THAT(choice("closed"), StartsWith("nccl: NCCL 2.28.9 over 2 ranks, f32 on the wire"));
+  config_.gradient_wire = GradientWire::bf16;
+  EXPECT_THAT(choice("closed"), HasSubstr("bf16 on the wire"));
+  EXPECT_EQ(FakeNccl::calls(0).back().type, nccl_bfloat16);
+}
+
+TEST_F(GradientCommTest, BucketsAreSizedForTheNetworkUnlessConfigured) {
+  EXPECT_THAT(choice("closed"), HasSubstr("buckets of 0.0 MB"));
+  config_.bucket_mb = CommConfig::automatic;
+  const auto bytes = static_cast<double>(best_bucket_bytes(252'000'000, nccl_model(2, 1, GradientWire::f32)));
+  EXPECT_THAT(choice("closed"), HasSubstr(fmt::format("buckets of {:.1f} MB", bytes / 1e6)));
+  ThreadGroup group(1);
+  EXPECT_EQ(config_.bucket_bytes(252'000'000, *group.rank(0), false), 4'000'000);
+}
+
+TEST_F(GradientCommTest, LineGivesTheReasonAgainstNccl) {
+  const Result<NcclLibrary> absent = Error{"libnccl.so.2: cannot open shared object file"};
+  EXPECT_EQ(choice("closed", absent),
+            "through host memory, NCCL is unavailable: rank 0 on here: libnccl.so.2: cannot open shared object file");
+  FakeNccl::plan() = {.rank = 1, .join_result = 1};
+  EXPECT_EQ(choice("closed"),
+            "through host memory, NCCL is unavailable: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error");
+  FakeNccl::reset();
+  FakeNccl::plan().wrong_sums = true;
+  EXPECT_EQ(choice("closed"), "through host memory, NCCL is unavailable: a test all-reduce by NCCL gave a wrong sum");
+}
+
+TEST_F(GradientCommTest, Int8GoesThroughHostMemory) {
+  config_.gradient_wire = GradientWire::int8;
+  EXPECT_EQ(choice("closed"), "through host memory, NCCL cannot add int8 messages of communication.gradient_wire");
+  EXPECT_TRUE(FakeNccl::calls(0).empty());
+  config_.all_reduce = GradientPath::nccl;
+  EXPECT_EQ(choice("closed"),
+            "communication.all_reduce nccl: NCCL cannot add int8 messages of communication.gradient_wire; use auto");
+}
+
+TEST_F(GradientCommTest, ExplicitChoiceSucceedsOrFails) {
+  config_.all_reduce = GradientPath::nccl;
+  EXPECT_THAT(choice("closed"), StartsWith("nccl: "));
+  FakeNccl::plan() = {.rank = 1, .join_result = 1};
+  EXPECT_EQ(choice("closed"),
+            "communication.all_reduce nccl: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error; use auto");
+  EXPECT_EQ(choice("cpu"), "communication.all_reduce nccl: the gradients are in host memory; use auto");
+  config_.all_reduce = GradientPath::ring;
+  EXPECT_EQ(choice("closed"), "through host memory, as required by communication.all_reduce=ring");
+}
+
+TEST_F(GradientCommTest, IsEmptyWithoutAChoice) {
+  EXPECT_EQ(choice("cpu"), "");
+  EXPECT_EQ(choice("closed", FakeNccl::library(), 1), "");
+  EXPECT_TRUE(FakeNccl::calls(0).empty());
+}
+
 }  // namespace
+
 }  // namespace babelring

@@ -2,11 +2,10 @@
 
 #include <cmath>
 
-#include "nmt/data/gssm/entropy.h"
 #include "nmt/data/gssm/gssm_source.h"
+#include "nmt/data/gssm/likelihood.h"
 #include "nmt/decode/sampler.h"
 #include "nmt/train/evaluation/sequence_validator.h"
-#include "nmt/train/evaluation/token_losses.h"
 #include "nmt/train/setup/task_data.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/train/gssm_training.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nmt/data/text_source.h"
-#include "nmt/ops/precision.h"
+#include "nmt/ops/backend.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/trained_rank.h"

@@ -185,7 +185,7 @@ TEST_P(PassesOnDevice, AreFollowedByAdamBeforeTheHostSharesTheLosses) {
 }
 
 /// Without this, the host would keep one block for every micro-batch that was larger than all before.
-TEST(Passes, OfVaryingSizesShareOneHostBlock) {
+TEST(Passes, ShareOneHostBlockIfTheirSizesVary) {
   const auto backend = make_cpu_backend(1);
   ActivationArenas arenas(*backend);
   std::vector<Tensor> tensors;
@@ -198,7 +198,7 @@ TEST(Passes, OfVaryingSizesShareOneHostBlock) {
   EXPECT_EQ(tensors[2].as<float>() - tensors[1].as<float>(), 6000 * 1024);
 }
 
-TEST(Passes, OfAutoAreAsFewAsPossible) {
+TEST(Passes, AreAsFewAsPossibleByDefault) {
   const Corpus corpus = make_synthetic({.sentences = 100, .vocabulary_size = pieces, .max_length = 12});
   TrainConfig config = small_config();
   config.training.stop_after = "5u";

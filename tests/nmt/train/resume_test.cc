@@ -5,7 +5,7 @@
 #include <map>
 #include <thread>
 
-#include "nmt/data/batch.h"
+#include "nmt/data/batch_plan.h"
 #include "nmt/data/text_source.h"
 #include "nmt/train/setup/own_libraries.h"
 #include "nmt/train/trainer.h"

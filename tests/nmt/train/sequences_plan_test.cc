@@ -12,7 +12,6 @@
 #include "nmt/data/gssm/finite_data.h"
 #include "nmt/ops/dry_backend.h"
 #include "nmt/ops/every_op.h"
-#include "nmt/train/setup/free_memory.h"
 #include "nmt/train/setup/memory_plan.h"
 #include "nmt/train/setup/task_data.h"
 #include "tests/nmt/comm/thread_communicator.h"

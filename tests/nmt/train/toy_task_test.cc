@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nmt/data/batch.h"
+#include "nmt/data/batch_plan.h"
 #include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nmt/data/text_source.h"
-#include "nmt/parallel/gradient_comm.h"
+#include "nmt/parallel/device.h"
 #include "tests/nmt/comm/fake_nccl.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "tests/server/access/audit_fixture.h"
 
 namespace babelring {

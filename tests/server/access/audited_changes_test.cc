@@ -1,6 +1,6 @@
 #include <sys/stat.h>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "server/store/alerts.h"
 #include "server/store/control.h"
 #include "tests/server/checkpoint_fixture.h"

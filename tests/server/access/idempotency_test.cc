@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "server/store/access.h"
 #include "tests/server/access/audit_fixture.h"
 

@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "server/access/token_service.h"
-#include "server/http/problem.h"
+#include "server/http/reply.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 
@@ -107,7 +107,7 @@ TEST_F(TokensTest, PermitExactlyTheirScope) {
   EXPECT_FALSE(http::covers(Scope::read, Scope::operate));
 }
 
-TEST_F(TokensTest, OfARunAreRefusedForOthers) {
+TEST_F(TokensTest, RefusesATokenOfAnotherRun) {
   auto& book = server.service().tokens;
   const std::string secret = book.create_run_token(testing::run_id);
   const auto batch = testing::batch_text({testing::step_record(1, 1)});
@@ -168,7 +168,7 @@ TEST_F(TokensTest, RefuseInvalidRequests) {
   EXPECT_EQ(json_of(Client(server.port()).get("/api/v1/tokens")).at("items").as_array().size(), 1u);
 }
 
-TEST_F(TokensTest, OfReportersAreLimitedToRuns) {
+TEST_F(TokensTest, LimitsReportersToTheirRuns) {
   const auto bound = make(R"({"name":"one","scope":"ingest","run":"r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"})");
   EXPECT_EQ(bound.at("run"), "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E");
   EXPECT_TRUE(bound.at("run_prefix").is_null());

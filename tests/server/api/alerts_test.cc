@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "base/json.h"
-#include "insight/steps/config_scalar.h"
+#include "insight/steps.h"
 #include "server/alerts/alert_watch.h"
 #include "server/store/attempts.h"
 #include "server/store/control.h"

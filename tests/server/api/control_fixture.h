@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"

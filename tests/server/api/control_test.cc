@@ -142,7 +142,7 @@ TEST_F(ControlTest, RefusesInvalidSubmissions) {
   EXPECT_EQ(post("/api/v1/runs", R"({"config": "a", "resume_from": "c_none"})").status, 404);
 }
 
-TEST_F(ControlTest, OfTwoEditsOfTheSameStateOneIsRefused) {
+TEST_F(ControlTest, RefusesOneOfTwoEditsOfTheSameState) {
   const std::string path = "/api/v1/runs/" + submit();
   for (int round = 0; round < 20; ++round) {
     const std::string seen = "If-Match: " + client.get(path).headers.at("etag") + "\r\n";

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "tests/server/test_server.h"
 
@@ -33,7 +33,7 @@ class NamesTest : public ::testing::Test {
   Client client{server.port()};
 };
 
-TEST_F(NamesTest, OfFilesCannotForgeLinesOfDigests) {
+TEST_F(NamesTest, RefusesFileNamesThatForgeDigestLines) {
   const std::string forged = "w\n" + std::string(64, '0') + "  /etc/passwd";
   EXPECT_EQ(report(saved(forged)), "/records/0/files/0/name");
   EXPECT_EQ(report(saved("w", "0\n0000  /etc/passwd")), "/records/0");
@@ -63,7 +63,7 @@ TEST_F(NamesTest, InRecordsHaveNoControlCharacters) {
   EXPECT_EQ(stored_runs(), "0");
 }
 
-TEST_F(NamesTest, OfRunsAndLabelsHaveNoControlCharacters) {
+TEST_F(NamesTest, RefusesControlCharactersInRunsAndLabels) {
   testing::put(server.store(), {testing::step_record(1, 1)});
   const std::string path = "/api/v1/runs/" + testing::run_id;
   const auto patch = [&](const std::string& body) {

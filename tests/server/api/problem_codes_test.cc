@@ -81,7 +81,7 @@ Codes codes_of_contract(const json::value& contract) {
   return codes;
 }
 
-TEST(ProblemCodes, OfTheSourcesAreThoseOfTheContract) {
+TEST(ProblemCodes, AreTheSameInSourcesAndContract) {
   const auto contract = parse_json(api::Contract().text()).value();
   const Codes given = codes_of_sources(), listed = codes_of_contract(contract);
   std::set<std::string> in_sources, in_contract;
@@ -128,7 +128,7 @@ TEST(ProblemCodes, AreListedAtEachOperation) {
   EXPECT_FALSE(contract.as_object().contains("x-problems"));
 }
 
-TEST(ProblemCodes, OfAnOperationMustBeDescribed) {
+TEST(ProblemCodes, AreDescribedForEachOperation) {
   const std::string yaml =
       "security: []\n"
       "x-problems: {codes: {}, given_by: {any: [], parameter: {}}}\n"

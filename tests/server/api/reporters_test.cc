@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "base/check_name.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "server/store/control.h"
 #include "tests/server/test_server.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/clock.h"
-#include "base/file_descriptor.h"
+#include "base/files.h"
 #include "server/store/runs.h"
 #include "tests/server/test_server.h"
 

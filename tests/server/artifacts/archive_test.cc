@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/digest.h"
-#include "server/artifacts/tar.h"
+#include "server/artifacts/downloads.h"
 #include "tests/server/checkpoint_fixture.h"
 #include "tests/soon.h"
 

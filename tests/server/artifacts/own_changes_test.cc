@@ -42,7 +42,7 @@ class OwnChangesTest : public testing::CheckpointFixture {
   }
 };
 
-TEST_F(OwnChangesTest, WhatRetentionRemovesIsInTheAudit) {
+TEST_F(OwnChangesTest, AuditsRemovalsByRetention) {
   const std::string first = make(10, 1), stuck = make(20, 1), last = make(30, 1);
   fs::create_directories(obstacle_of(20));
   keep_last(1);

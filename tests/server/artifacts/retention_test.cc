@@ -6,7 +6,7 @@
 #include <set>
 
 #include "server/artifacts/checkpoint_files.h"
-#include "server/artifacts/retention_policy.h"
+#include "server/artifacts/retention_service.h"
 #include "tests/server/checkpoint_fixture.h"
 #include "tests/soon.h"
 
@@ -294,7 +294,7 @@ TEST_F(RetentionTest, IfMatchComparesStates) {
   EXPECT_EQ(code_of(pin("W/" + etag)), "changed") << "pinned meanwhile";
 }
 
-TEST_F(RetentionTest, OfTwoPinsOfTheSameStateOneIsRefused) {
+TEST_F(RetentionTest, RefusesOneOfTwoPinsOfTheSameState) {
   const std::string first = make(10, 30);
   for (int round = 0; round < 20; ++round) {
     const std::string method = round % 2 == 0 ? "PUT" : "DELETE";

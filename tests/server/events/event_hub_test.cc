@@ -152,7 +152,7 @@ TEST(Events, AreTakenAFewAtATimeAndALargeOneIsNotCopied) {
   EXPECT_NE(taken(first).find("after"), std::string::npos);
 }
 
-TEST(Events, OfALargeSizeReachTheirReaderWhole) {
+TEST(Events, ReachTheirReaderWholeIfLarge) {
   testing::TestServer server;
   Client stream(server.port());
   stream.send(subscribe("run=" + run_id + "&topic=log"));

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "server/http/compress.h"
+#include "server/http/static_files.h"
 #include "tests/server/test_server.h"
 
 namespace babelring {

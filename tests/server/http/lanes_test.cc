@@ -11,7 +11,6 @@
 #include <memory>
 #include <set>
 
-#include "server/http/fair_queue.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 
@@ -64,7 +63,7 @@ TEST_F(FairQueueTest, AnOwnerMayRunTwoAtOnce) {
   EXPECT_EQ(queue.running(), 3U);
 }
 
-TEST_F(FairQueueTest, WhatWasUsedAloneIsNotHeldAgainstItsOwner) {
+TEST_F(FairQueueTest, ForgivesUseWhileNobodyElseWaited) {
   push("a");
   EXPECT_EQ(serve({{"a", 1e9}}), "a");
   push("a");

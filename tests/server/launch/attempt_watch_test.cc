@@ -5,7 +5,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/records/run_marks.h"
 
 namespace babelring::launch {

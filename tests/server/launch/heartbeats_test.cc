@@ -17,7 +17,7 @@ class HeartbeatsTest : public ::testing::Test {
   Heartbeats beats_{[this] { return now_; }};
 };
 
-TEST_F(HeartbeatsTest, OfInventedRanksDisplaceOnlyThoseOfTheirRun) {
+TEST_F(HeartbeatsTest, DisplacesOnlyRanksOfTheRunThatInventsThem) {
   beat("victim", 0, "other");
   beat("own", 5);
   for (std::int64_t rank = 0; rank < 150'000; ++rank) beat("invented", rank);
@@ -27,7 +27,7 @@ TEST_F(HeartbeatsTest, OfInventedRanksDisplaceOnlyThoseOfTheirRun) {
   EXPECT_EQ(ranks("own"), 1u);
 }
 
-TEST_F(HeartbeatsTest, OfInventedRunsDisplaceOnlyThoseOfTheirToken) {
+TEST_F(HeartbeatsTest, DisplacesOnlyRunsOfTheTokenThatInventsThem) {
   beat("victim", 0, "other");
   for (int run = 0; run < 40; ++run) {
     for (std::int64_t rank = 0; rank < 4096; ++rank) beat("invented " + std::to_string(run), rank);

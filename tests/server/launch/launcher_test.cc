@@ -7,10 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "server/launch/config_check.h"
 #include "server/launch/mpirun_launcher.h"
-#include "server/launch/proc_table.h"
 
 namespace babelring::launch {
 namespace {

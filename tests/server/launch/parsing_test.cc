@@ -7,9 +7,9 @@
 #include <csignal>
 
 #include "base/records/run_marks.h"
-#include "base/shell.h"
-#include "server/launch/launcher_log.h"
-#include "server/launch/proc_table.h"
+#include "base/text.h"
+#include "server/launch/launcher.h"
+#include "server/launch/mpirun_launcher.h"
 #include "server/launch/process.h"
 #include "server/launch/profile.h"
 #include "server/launch/slurm_launcher.h"

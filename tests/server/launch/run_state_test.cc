@@ -1,4 +1,4 @@
-#include "server/store/run_state.h"
+#include "server/store/attempts.h"
 
 #include <gtest/gtest.h>
 

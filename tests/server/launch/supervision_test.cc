@@ -1,7 +1,7 @@
 #include <atomic>
 #include <latch>
 
-#include "base/check_name.h"
+#include "base/names.h"
 #include "base/records/run_marks.h"
 #include "server/http/lanes.h"
 #include "tests/server/launch/supervisor_fixture.h"
@@ -149,7 +149,7 @@ TEST_F(SupervisionTest, ALaunchThatTheLastServerDidNotNoteIsLookedFor) {
   EXPECT_EQ(state(run), "succeeded");
 }
 
-TEST_F(SupervisionTest, WhatCannotBeSeenIsLostUntilItReports) {
+TEST_F(SupervisionTest, CallsAnAttemptLostUntilItReports) {
   const std::string run = started();
   fake_->statuses[fake_->last()] = {.kind = ProcessStatus::Kind::unknown, .detail = "squeue: no controller"};
   pass(90);

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "base/check_name.h"
+#include "base/names.h"
 #include "base/records/records.h"
 #include "server/launch/supervisor.h"
 #include "server/store/runs.h"

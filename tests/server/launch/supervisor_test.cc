@@ -1,4 +1,4 @@
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/records/run_marks.h"
 #include "tests/server/launch/supervisor_fixture.h"
 
@@ -138,7 +138,7 @@ TEST_F(SupervisorTest, AJobThatItsSchedulerEndsGoesOnAlsoIfItsRanksSaved) {
   EXPECT_EQ(state(other), "stopped") << "somebody cancelled it";
 }
 
-TEST_F(SupervisorTest, WhatCannotBeStartedFails) {
+TEST_F(SupervisorTest, FailsARunThatCannotStart) {
   fake_->refusal = "cannot start mpirun: No such file or directory";
   const std::string run = submit();
   pass();

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <thread>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
+#include "server/store/home.h"
 #include "server/store/runs.h"
-#include "server/store/schema.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

@@ -6,7 +6,7 @@
 #include "server/store/attempts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"
-#include "server/store/ranks.h"
+#include "server/store/steps.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace babelring::store {

@@ -4,16 +4,16 @@
 #include <array>
 #include <tuple>
 
-#include "base/check_name.h"
-#include "base/atomic_file.h"
 #include "base/digest.h"
+#include "base/files.h"
+#include "base/names.h"
 #include "server/alerts/alert_watch.h"
 #include "server/store/access.h"
 #include "server/store/alerts.h"
 #include "server/store/control.h"
+#include "server/store/home.h"
 #include "server/store/logs.h"
 #include "server/store/runs.h"
-#include "server/store/schema.h"
 #include "server/store/series/series.h"
 #include "server/store/store.h"
 #include "tests/server/test_server.h"

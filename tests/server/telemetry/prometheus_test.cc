@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "server/http/admission.h"
 #include "tests/server/client.h"

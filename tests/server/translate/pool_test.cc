@@ -193,7 +193,7 @@ TEST(TranslatorPool, ADamagedCheckpointIsToldFromACrash) {
   EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba");
 }
 
-TEST(TranslatorPool, WhatTheTranslatorRefusesIsNoFault) {
+TEST(TranslatorPool, KeepsATranslatorThatRefusesItsInput) {
   Pool pool(options());
   const std::int64_t before = pid(ask(pool, "one", "abc").get());
   const JobOutcome refused = ask(pool, "one", "long").get();

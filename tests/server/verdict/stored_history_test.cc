@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "base/base64.h"
 #include "base/digest.h"
+#include "base/text.h"
 #include "insight/report/report.h"
 #include "insight/report/spooled_history.h"
 #include "tests/insight/report/constructed_run.h"

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "nmt/ops/cpu/kernels/attention_kernels.h"
 #include "nmt/ops/cpu/kernels/attention_tile.h"
 #include "nmt/ops/cpu/kernels/dropout_mask.h"
 

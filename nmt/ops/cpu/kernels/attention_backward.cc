@@ -1,5 +1,4 @@
 #include "nmt/ops/attention.h"
-#include "nmt/ops/cpu/kernels/attention_kernels.h"
 #include "nmt/ops/cpu/kernels/attention_tile.h"
 #include "nmt/ops/cpu/kernels/dropout_mask.h"
 

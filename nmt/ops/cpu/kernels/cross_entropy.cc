@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "nmt/ops/cpu/cpu_context.h"
-#include "nmt/ops/cpu/indices.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 

@@ -138,9 +138,9 @@ void attend(const DecodeAttention& op, std::int64_t row, std::int64_t next, Plac
   const std::int64_t width = op.q.shape[1] / op.heads;
   const auto* counts = op.key_count.as<std::int32_t>();
   const std::int64_t count = counts[row];
-  const auto rows_of = [&](const ConstTensor& cache, std::int64_t of, std::int64_t column) {
-    using Place = decltype(places.of(of));
-    return CachedRows<T, Place>{cache.as<T>() + column, cache.row_stride, counts[of], places.of(of)};
+  const auto rows_of = [&](const ConstTensor& cache, std::int64_t index, std::int64_t column) {
+    using Place = decltype(places.of(index));
+    return CachedRows<T, Place>{cache.as<T>() + column, cache.row_stride, counts[index], places.of(index)};
   };
   RowFetcher next_keys(rows_of(op.keys, next, 0), op.q.shape[1]),
       next_values(rows_of(op.values, next, 0), op.q.shape[1]);

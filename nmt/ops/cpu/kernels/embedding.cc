@@ -1,7 +1,6 @@
 #include "nmt/ops/embedding.h"
 
 #include "nmt/ops/cpu/cpu_context.h"
-#include "nmt/ops/cpu/indices.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "nmt/core/dtype.h"
+#include "nmt/core/tensor.h"
 
 /// lanes.h on processors with AVX-512.
 namespace babelring::cpu::BABELRING_KERNEL_SET {

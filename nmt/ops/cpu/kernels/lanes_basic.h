@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "nmt/core/dtype.h"
+#include "nmt/core/tensor.h"
 
 /// lanes.h on processors without AVX-512: plain loops of sixteen, which g++ turns into what vectors there are.
 namespace babelring::cpu::BABELRING_KERNEL_SET {

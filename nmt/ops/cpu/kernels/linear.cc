@@ -34,16 +34,16 @@ void for_row_ranges(std::int64_t rows, MatmulShape& shape, Run&& run) {
 
 /// sums += column sums, in runs of columns and blocks of rows of fixed size: the same for any number of threads.
 template <class T>
-void add_column_sums(const ConstTensor& of, float* sums, int threads) {
+void add_column_sums(const ConstTensor& matrix, float* sums, int threads) {
   constexpr std::int64_t run = 64, block = 64;
-  const std::int64_t rows = of.shape[0], width = of.shape[1];
+  const std::int64_t rows = matrix.shape[0], width = matrix.shape[1];
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (std::int64_t first = 0; first < width; first += run) {
     const std::int64_t count = std::min(run, width - first);
     for (std::int64_t top = 0; top < rows; top += block) {
       float of_block[run] = {};
       for (std::int64_t row = top; row < std::min(rows, top + block); ++row) {
-        const T* values = of.as<T>() + row * of.row_stride + first;
+        const T* values = matrix.as<T>() + row * matrix.row_stride + first;
 #pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) of_block[i] += load(values[i]);
       }
@@ -54,11 +54,11 @@ void add_column_sums(const ConstTensor& of, float* sums, int threads) {
 }
 
 /// dbias of a backward op: column sums of `of`. Does nothing if it is absent.
-void sum_columns(const ConstTensor& of, const Tensor& dbias, bool accumulate, const CpuContext& context) {
+void sum_columns(const ConstTensor& matrix, const Tensor& dbias, bool accumulate, const CpuContext& context) {
   if (!dbias) return;
   if (!accumulate) std::fill_n(dbias.as<float>(), dbias.shape.elements(), 0.0f);
-  const int threads = context.threads_for(of.shape.elements());
-  with_float_type(of.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(of, dbias.as<float>(), threads); });
+  const int threads = context.threads_for(matrix.shape.elements());
+  with_float_type(matrix.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(matrix, dbias.as<float>(), threads); });
 }
 
 /// The matmul of LinearBackwardWeight by oneDNN.

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "nmt/core/dtype.h"
+#include "nmt/core/tensor.h"
 
 /// Scalars that gcc turns into vectors: every function here is branch-free and inlined into the loops of the kernels.
 namespace babelring::cpu::BABELRING_KERNEL_SET {

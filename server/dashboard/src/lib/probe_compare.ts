@@ -89,7 +89,7 @@ function mix64(word: bigint): bigint {
   return x ^ (x >> 33n);
 }
 
-/// The index of the stored element number `at` of a tensor, as sampled_places() of lab/probe/tensor_summary.cc.
+/// The index of the stored element number `at` of a tensor, as sampled_places() of lab/probe/tensor_distance.cc.
 export function sampledPlace(elements: number, at: number): number {
   if (elements <= SAMPLED) return at;
   if (at === 0) return 0;

@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/work_folder.h"
 #include "nmt/data/corpus.h"
-#include "nmt/data/id_file.h"
 #include "tests/nmt/data/gssm/graphs.h"
 #include "tests/nmt/data/temporary_folder.h"
 

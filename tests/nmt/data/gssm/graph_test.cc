@@ -60,7 +60,7 @@ TEST(GssmGraph, DigestTellsGraphsApart) {
   alpha.nodes[1].alpha = 0.9;
   mode.nodes[2].mode = GssmMode::slow;
   std::swap(reordered.nodes[0], reordered.nodes[2]);
-  const auto digest = [](const GssmOptions& of) { return make_gssm_graph(of).digest(); };
+  const auto digest = [](const GssmOptions& gssm) { return make_gssm_graph(gssm).digest(); };
   EXPECT_EQ(digest(options), digest(chain_graph()));
   EXPECT_NE(digest(options), digest(seed));
   EXPECT_NE(digest(options), digest(alpha));

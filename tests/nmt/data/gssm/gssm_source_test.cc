@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "nmt/data/gssm/entropy.h"
+#include "nmt/data/gssm/likelihood.h"
 #include "tests/nmt/data/gssm/graphs.h"
 
 namespace babelring {

@@ -192,7 +192,7 @@ TEST(TilePlans, AreOffsetsOfQueriesThoseOfKeysAndItems) {
   EXPECT_EQ(plan.list, (Offsets{0, 5, 25, 0, 3, 4, 1, 0, 1, 2, 0, 0}));
 }
 
-TEST(TilePlans, OfAFixedSizeDependOnTheNumbersOfRowsAndSentencesOnly) {
+TEST(TilePlans, DependOnRowsAndSentencesOnlyIfTheSizeIsFixed) {
   TilePlans plans;
   const Offsets one = offsets_of({5, 70, 10}), other = offsets_of({28, 28, 29});
   EXPECT_EQ(plans.forward(one, other, 4, true).items, plans.forward(other, one, 4, true).items);

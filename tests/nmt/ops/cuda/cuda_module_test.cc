@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/failure.h"
+#include "base/result.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
@@ -43,7 +44,7 @@ TEST(CudaModule, RefusesAnotherLibrary) {
 }
 
 /// It is linked whole: all that it needs but NVIDIA's libraries is in it, and without a driver it answers.
-TEST(CudaModule, OfThisBuildOpensWhereNvidiasLibrariesAre) {
+TEST(CudaModule, OpensWhereNvidiasLibrariesAre) {
   const fs::path file = module_of_this_build();
   if (!fs::exists(file)) GTEST_SKIP() << "this build has no " << cuda_module_file;
   const Result<CudaDevices> devices = open_cuda_module(file);

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/files.h"
 
 namespace babelring::cuda {
 namespace {
@@ -51,7 +51,7 @@ TEST_F(MatmulChoicesTest, AreFoundAgain) {
   EXPECT_THAT(text(), HasSubstr(R"("product":"dy^T x 64x32x256 f32, bias and ReLU")"));
 }
 
-TEST_F(MatmulChoicesTest, OfAnotherGpuOrLibraryAreDiscarded) {
+TEST_F(MatmulChoicesTest, AreDiscardedForAnotherGpuOrLibrary) {
   for (const auto& [gpu, cublaslt] : {std::pair{"GPU B", "13.1.0"}, {"GPU A", "13.2.0"}}) {
     std::filesystem::remove_all(folder_);
     make_file();
@@ -80,7 +80,7 @@ TEST_F(MatmulChoicesTest, ALineThatWasCutOffIsDropped) {
   EXPECT_TRUE(open().status());
 }
 
-TEST_F(MatmulChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
+TEST_F(MatmulChoicesTest, AreDroppedAfterADamagedLine) {
   constexpr const char* without_algorithm =
       R"({"shape":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21],"algorithm":null,"first_ms":0,"chosen_ms":0})";
   for (const char* damage : {"{}", "[1]", R"({"shape":[1,2],"algorithm":null,"first_ms":0,"chosen_ms":0})",

@@ -61,4 +61,5 @@ TEST(RepeatCache, EndsWithTheMemoryItPointsInto) {
 }
 
 }  // namespace
+
 }  // namespace babelring::cuda

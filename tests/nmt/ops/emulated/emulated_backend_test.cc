@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
-#include "nmt/ops/emulated/waiting.h"
 
 namespace babelring {
 namespace {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/failure.h"
+#include "base/result.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/tensor_file_name.h"
+#include "base/names.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/train_ranks.h"
 #include "tests/soon.h"

@@ -8,13 +8,13 @@
 
 #include <boost/json/object.hpp>
 
-#include "base/atomic_file.h"
-#include "base/checkpoint_names.h"
-#include "nmt/data/batch.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "nmt/data/batch_plan.h"
 #include "nmt/data/prepare.h"
 #include "nmt/data/text_source.h"
 #include "nmt/model/transformer.h"
-#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"

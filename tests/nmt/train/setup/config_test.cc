@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <tuple>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "nmt/data/gssm/graph.h"
 #include "tests/nmt/data/gssm/graphs.h"
 
@@ -326,7 +326,7 @@ TEST(TrainConfig, PublishedConfigurationsAreThoseOfTheTable) {
     const std::string file = BABELRING_SOURCE_DIR "/configs/gssm-" + name + ".yaml";
     return read_gssm_task(read_file(file), file, {}).gssm;
   };
-  const auto digest = [](const GssmOptions& of) { return make_gssm_graph(of).digest(); };
+  const auto digest = [](const GssmOptions& gssm) { return make_gssm_graph(gssm).digest(); };
   EXPECT_EQ(digest(options("small-z")), digest(published_graph(4, 4, 32, 1e-3, 0.125)));
   EXPECT_EQ(digest(options("small-x")), digest(published_graph(4, 4, 32, 5e-2, 1e-3)));
   EXPECT_EQ(digest(options("large-z")), digest(published_graph(8, 4, 64, 1e-3, 4e-3)));

@@ -5,11 +5,10 @@
 #include <thread>
 
 #include "base/failure.h"
-#include "nmt/data/batch.h"
+#include "nmt/data/batch_plan.h"
 #include "nmt/data/text_source.h"
 #include "nmt/model/transformer.h"
 #include "nmt/ops/dry_backend.h"
-#include "nmt/train/setup/free_memory.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/small_training.h"
@@ -97,7 +96,7 @@ TEST(DryRun, PadsRowsLikeARealPass) {
 }
 
 /// The reservation keeps a device's arenas from growing with every slightly larger batch.
-TEST(DryRun, OfAnEvaluationIsAnUpperBound) {
+TEST(DryRun, BoundsAnEvaluationFromAbove) {
   constexpr std::int64_t tokens = 512;
   const auto backend = make_dry_backend();
   const ParameterMemory weights{.weights = [&](std::size_t bytes) { return backend->allocate(bytes); },

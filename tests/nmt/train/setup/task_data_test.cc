@@ -6,9 +6,9 @@
 #include <cmath>
 #include <thread>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "nmt/data/gssm/finite_data.h"
-#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"

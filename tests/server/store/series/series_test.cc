@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "server/store/series/key_summaries.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace babelring::store {

@@ -3,9 +3,43 @@
 #include <array>
 #include <cstdint>
 
+#include "nmt/core/tensor.h"
+
+/// Copies of matrices in the order in which the matrix tiles read them. A panel is 32 rows of A or 32 columns of B over
+/// all of k; it is a run of steps of 32 along k, each of two tiles of 1 KiB: the panel's first 16 rows (columns) and
+/// its last 16. A's tiles hold rows of 32 elements, B's pairs of k (amx.h). Each function here writes one step: `count`
+/// rows (columns) and `depth` elements of k, 32 or fewer; the rest is written as 0. So that memory is read along its
+/// rows, callers go over the panels of a step first where rows of memory lie across panels, over the steps of a panel
+/// elsewhere.
+
+namespace babelring::cpu::BABELRING_KERNEL_SET {
+
+inline constexpr std::int64_t panel_width = 32, tile_bytes = 1024, step_bytes = 2 * tile_bytes;
+
+/// Steps of 32 that cover k.
+constexpr std::int64_t steps_of(std::int64_t k) {
+  return (k + 31) / 32;
+}
+
+/// A [count, depth] with rows `stride` apart.
+void pack_rows(const BFloat16* a, std::int64_t stride, std::int64_t count, std::int64_t depth, char* step);
+
+/// The transpose of A: element (i, p) at a[p * stride + i].
+void pack_rows_transposed(const BFloat16* a, std::int64_t stride, std::int64_t count, std::int64_t depth, char* step);
+
+/// B [depth, count] with rows `stride` apart.
+void pack_columns(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t depth, char* step);
+
+/// The transpose of B: element (p, j) at b[j * stride + p].
+void pack_columns_transposed(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t depth,
+                             char* step);
+
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET
+
 /// The processor's matrix tiles (Intel AMX): eight registers of 16 rows of 64 bytes, and
 /// C[16 x 16 f32] += A[16 x 32 bf16] B[32 x 16 bf16]. B lies in pairs of rows: its row r holds, for each column n, the
 /// elements (2 r, n) and (2 r + 1, n). bf16 numbers below 2^-126 count as 0.
+
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// The operand of ldtilecfg: palette 1, then each tile's bytes per row and rows. All eight tiles have 16 rows of 64

@@ -9,7 +9,6 @@
 
 #include "nmt/core/random.h"
 #include "nmt/core/tensor.h"
-#include "nmt/ops/cpu/kernels/attention_kernels.h"
 #include "nmt/ops/cpu/kernels/attention_tile.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/attention_pack.h"
 

@@ -13,7 +13,7 @@
 /// numbers, or of 16 pairs.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-inline constexpr std::int64_t tile_rows = 16, tile_bytes = 1024, tile_depth = 32;
+inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;
 
 inline std::int64_t blocks(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;

@@ -189,10 +189,10 @@ TEST(EmulatedThreads, ImpossibleLaunchesAreRefused) {
 
 struct Operands {
   int rows;
-  const float* of;
+  const float* source;
 };
 __global__ void read_kernel(Operands operands, float* out) {
-  *out = *operands.of;
+  *out = *operands.source;
 }
 
 TEST(EmulatedThreads, KernelsAreNotGivenTheHostsMemory) {

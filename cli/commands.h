@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+
+namespace CLI {
+class App;
+}
+
+namespace babelring {
+
+/// Adds `nmt average`, which averages the weights of checkpoints into a new checkpoint.
+void add_average(CLI::App& app);
+
+/// Appends usage examples to the help of each command. Call after all commands were added.
+void add_examples(CLI::App& app);
+
+/// Adds `nmt prepare`, which converts raw parallel text into a prepared folder. Its callback does the work and throws
+/// Failure.
+void add_prepare(CLI::App& app);
+
+/// Adds `nmt report`.
+void add_report(CLI::App& app);
+
+/// Adds `nmt score`, which computes BLEU and chrF of a file against references. Its callback does the work and throws
+/// Failure.
+void add_score(CLI::App& app);
+
+/// Adds `nmt translate`, which translates text line by line.
+void add_translate(CLI::App& app);
+
+/// Adds `nmt evaluate`, which computes loss, BLEU and chrF of a checkpoint on a held-out set.
+void add_evaluate(CLI::App& app);
+
+/// Adds `what-if` to `nmt run`: asks the server how fast a run would be on other hosts, links and settings.
+void add_what_if(CLI::App& run);
+
+/// The server's answer as text: a table of the measured update beside predicted ones, warnings and assumptions.
+std::string what_if_text(const json::object& answer);
+
+/// Adds `nmt doctor`, which checks this machine before a run and gives advice. Throws Failure (exit code 1) if a check
+/// fails.
+void add_doctor(CLI::App& app);
+
+/// Adds `nmt trace light`, which writes a line of times for each update, in the form of another tool's light profiler.
+void add_trace_light(CLI::App& trace);
+
+/// Adds `nmt trace`, whose subcommands show what the lab's tools wrote into the folder of a run.
+void add_trace(CLI::App& app);
+
+}  // namespace babelring

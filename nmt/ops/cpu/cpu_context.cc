@@ -1,0 +1,52 @@
+#include "nmt/ops/cpu/cpu_context.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+
+#include "base/failure.h"
+
+namespace babelring::cpu {
+
+const float* PositionTable::values(std::int64_t positions, std::int64_t width, int threads) {
+  auto* table = static_cast<float*>(buffer_.data());
+  if (width == width_ && positions <= positions_) return table;
+  constexpr std::int64_t least = 64;
+  const auto needed = static_cast<std::uint64_t>(std::max(positions, least));
+  const auto count = static_cast<std::int64_t>(std::bit_ceil(needed));
+  buffer_ = allocate_host(static_cast<std::size_t>(count * width) * sizeof(float));
+  positions_ = count, width_ = width;
+  table = static_cast<float*>(buffer_.data());
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (std::int64_t column = 0; column < width; ++column) {
+    const auto pair = static_cast<double>(column / 2 * 2);
+    const double frequency = std::pow(10000.0, -pair / static_cast<double>(width));
+    for (std::int64_t position = 0; position < count; ++position) {
+      const double angle = static_cast<double>(position) * frequency;
+      table[position * width + column] = static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table;
+}
+
+void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound,
+                   std::int32_t absent) {
+  const auto* values = indices.as<std::int32_t>();
+  for (std::int64_t i = 0; i < indices.shape.elements(); ++i) {
+    if ((values[i] >= 0 && values[i] < bound) || values[i] == absent) continue;
+    fail("{}: {}[{}] is {}, 0 to {} is needed", op, field, i, values[i], bound - 1);
+  }
+}
+
+std::int64_t max_index(std::string_view op, std::string_view field, const ConstTensor& indices) {
+  const auto* values = indices.as<std::int32_t>();
+  std::int32_t max = 0;
+  for (std::int64_t i = 0; i < indices.shape.elements(); ++i) {
+    if (values[i] < 0) fail("{}: {}[{}] is {}, at least 0 is needed", op, field, i, values[i]);
+    max = std::max(max, values[i]);
+  }
+  return max;
+}
+
+}  // namespace babelring::cpu

@@ -1,0 +1,172 @@
+#include "server/api/runs.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "tests/server/client.h"
+#include "tests/server/test_server.h"
+#include "tests/soon.h"
+
+namespace babelring {
+namespace {
+
+using testing::Client;
+using testing::run_id;
+using testing::step_record;
+
+const std::string known_run_path = "/api/v1/runs/" + run_id;
+
+json::object run_seen(Client& client) {
+  const auto answer = client.get(known_run_path);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return parse_json(answer.body).value().as_object();
+}
+
+http::Request asks_with(const std::string& etag) {
+  http::Request request;
+  request.headers["if-none-match"] = etag;
+  return request;
+}
+
+std::string body_of(const http::Response& response) {
+  return std::get<std::string>(response.body);
+}
+
+store::RunRow row_of_run() {
+  store::RunRow run;
+  run.id = run_id;
+  run.state = store::RunState::running;
+  run.name = R"(an odd","record_age_ms":5,"name)";
+  run.config = "seed: 1\n";
+  run.labels = R"({"record_age_ms":"old"})";
+  run.updated_ms = 1'000'000;
+  return run;
+}
+
+TEST(RunText, HasTheCurrentAgeForAnyRunName) {
+  const store::RunRow run = row_of_run();
+  const api::RunText text = api::run_text(run, {}, 1, 1'000'003);
+  for (const std::int64_t age : {-7, 0, 3, 59'999}) {
+    const auto body = parse_json(body_of(api::run_answer({}, text, run.updated_ms + age)));
+    EXPECT_EQ(body->at("record_age_ms"), age);
+    EXPECT_EQ(body->at("labels").at("record_age_ms"), "old");
+    EXPECT_EQ(body->at("name").as_string(), run.name);
+    EXPECT_EQ(body->at("config"), "seed: 1\n");
+  }
+}
+
+TEST(RunText, HasATagThatChangesWithTheAge) {
+  const api::RunText text = api::run_text(row_of_run(), {}, 1, 1'000'003);
+  const auto first = api::run_answer({}, text, 1'000'004);
+  const std::string etag(first.header("ETag"));
+  const auto same = api::run_answer(asks_with(etag), text, 1'000'004);
+  EXPECT_EQ(same.status, 304);
+  EXPECT_EQ(body_of(same), "");
+  EXPECT_EQ(same.header("ETag"), etag);
+  EXPECT_EQ(api::run_answer(asks_with(etag.substr(0, etag.size() - 1) + "-gzip\""), text, 1'000'004).status, 304);
+  const auto older = api::run_answer(asks_with(etag), text, 1'000'005);
+  EXPECT_EQ(older.status, 200);
+  EXPECT_NE(older.header("ETag"), etag);
+}
+
+TEST(RunTexts, AreValidForTheirRevisionAndUntilTheRunIsStale) {
+  const store::RunRow run = row_of_run();
+  api::RunTexts texts;
+  texts.keep(run.id, api::run_text(run, {}, 7, 1'000'000));
+  EXPECT_NE(texts.find(run.id, 7, 1'060'000), nullptr);
+  EXPECT_EQ(texts.find(run.id, 7, 1'060'001), nullptr) << "it would still say that the run is not stale";
+  EXPECT_EQ(texts.find(run.id, 8, 1'000'001), nullptr);
+  EXPECT_EQ(texts.find("r_other", 7, 1'000'001), nullptr);
+  texts.keep(run.id, api::run_text(run, {}, 7, 1'060'001));
+  ASSERT_NE(texts.find(run.id, 7, 9'000'000), nullptr);
+  EXPECT_TRUE(parse_json(body_of(api::run_answer({}, *texts.find(run.id, 7, 9'000'000), 9'000'000)))
+                  ->at("stale_since")
+                  .is_string());
+}
+
+TEST(RunTexts, TakeLittleMemory) {
+  api::RunTexts texts;
+  store::RunRow run = row_of_run();
+  run.config.assign(api::RunTexts::max_bytes, 'x');
+  texts.keep(run.id, api::run_text(run, {}, 1, 0));
+  EXPECT_EQ(texts.find(run.id, 1, 0), nullptr);
+  run.config.clear();
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < 3 * api::RunTexts::max_texts; ++i)
+    texts.keep(std::to_string(i), api::run_text(run, {}, 1, 0));
+  for (std::size_t i = 0; i < 3 * api::RunTexts::max_texts; ++i) kept += texts.find(std::to_string(i), 1, 0) != nullptr;
+  EXPECT_LE(kept, api::RunTexts::max_texts);
+  EXPECT_GT(kept, 0u);
+}
+
+TEST(RunAnswers, AreNeverOlderThanAcknowledgedRecords) {
+  testing::TestServer server;
+  Client client(server.port());
+  for (std::int64_t update = 1; update <= 50; ++update) {
+    ASSERT_EQ(testing::put(server.store(), {step_record(update, update)}).fresh.size(), 1u);
+    for (int again = 0; again < 2; ++again) EXPECT_EQ(run_seen(client).at("update"), update);
+  }
+  ASSERT_EQ(client.request("PATCH", known_run_path, R"({"notes":"seen"})").status, 200);
+  for (int again = 0; again < 2; ++again) EXPECT_EQ(run_seen(client).at("notes"), "seen");
+  const auto before = run_seen(client).at("record_age_ms").as_int64();
+  int more = 0;
+  EXPECT_TRUE(soon([&] {
+    ++more;
+    return run_seen(client).at("record_age_ms").as_int64() >= before + 20;
+  })) << "it grows older";
+  // All are counted, cached or not.
+  const std::string metrics = client.get("/metrics").body;
+  const std::string line =
+      fmt::format(R"(_seconds_count{{route="/api/v1/runs/{{run}}",method="GET",code="200"}} {})", 103 + more);
+  EXPECT_NE(metrics.find(line), std::string::npos) << metrics;
+}
+
+TEST(RunAnswers, RequireScopeRead) {
+  testing::TestServer server;
+  testing::put(server.store(), {step_record(1, 1)});
+  const auto made = server.service().tokens.create({"reader", http::Scope::read, "", std::nullopt, "test"});
+  Client reader(server.port(), made.secret), nobody(server.port(), "");
+  Client reporter(server.port(), server.token(http::Scope::ingest));
+  for (int again = 0; again < 2; ++again) {
+    run_seen(reader);
+    EXPECT_EQ(nobody.get(known_run_path).status, 401);
+    EXPECT_EQ(reporter.get(known_run_path).status, 403);
+  }
+  ASSERT_TRUE(server.service().tokens.remove(made.row.id));
+  EXPECT_EQ(reader.get(known_run_path).status, 401) << "on the connection that was answered before";
+  bool seen = false;
+  for (std::int64_t ms = 500; !seen && ms < 60'000; ms *= 2) {  // longer, where it expired before it was first used
+    const auto expiring =
+        server.service().tokens.create({"expiring", http::Scope::read, "", wall_time_ms() + ms, "test"});
+    Client brief(server.port(), expiring.secret);
+    seen = brief.get(known_run_path).status == 200;
+    EXPECT_TRUE(soon([&] { return brief.get(known_run_path).status == 401; }));
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST(RunAnswers, AreTheSameForHeadAndWhenPacked) {
+  testing::TestServer server;
+  testing::put(server.store(), {step_record(1, 1)});
+  Client client(server.port());
+  run_seen(client);
+  client.send("HEAD " + known_run_path + " HTTP/1.1\r\nHost: localhost\r\n" + testing::authorization() + "\r\n");
+  const auto head = client.receive(true);
+  EXPECT_EQ(head.status, 200);
+  EXPECT_GT(std::stoi(head.headers.at("content-length")), 300);
+  LifecycleRecord started;
+  started.event = "started";
+  started.config.assign(2000, 'x');
+  testing::put(server.store(), {testing::record_of(started, 2)});
+  for (int again = 0; again < 2; ++again) {
+    const auto packed = client.get(known_run_path, "Accept-Encoding: gzip\r\n");
+    EXPECT_EQ(packed.headers.at("content-encoding"), "gzip");
+    EXPECT_TRUE(packed.headers.at("etag").ends_with("-gzip\""));
+  }
+}
+
+}  // namespace
+
+}  // namespace babelring
