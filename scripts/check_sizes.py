@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the size limits: 400 lines per file (600 for tests and CUDA sources), 60 lines per function of C++, Python,
 TypeScript and JavaScript. C++ functions are found by universal-ctags; without it they are skipped with a message. Functions of
-TypeScript are found by the indentation that Prettier gives them. Prints one line per violation and exits 1 if there is any.
+TypeScript are found by the indentation that Prettier gives them. And holds the whole of the C++ product to the density that it
+has reached (LIMITS). Prints one line per violation and exits 1 if there is any.
 
   scripts/check_sizes.py [ROOT]
 """
@@ -27,6 +28,25 @@ GENERATED = ".d.ts"
 MAX_FILE_LINES = 400
 MAX_LONG_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
+PRODUCT = ("base", "insight", "nmt", "lab", "client", "cli", "worker", "server")
+TINY_HEADER_LINES = 40
+#: The headers of this repository that a source sees, directly or not, which are what one has to know to read it.
+READERS = {
+    "an update": "nmt/train/update/update_runner.cc",
+    "the job": "worker/job.cc",
+    "a route": "server/api/runs.cc",
+}
+#: What the product had when this was last set: only a change that adds a capability may raise a number, and says so.
+LIMITS = {
+    "files": 874,
+    f"headers under {TINY_HEADER_LINES} lines": 92,
+    "lines in 1,000 that are includes, guards or namespaces": 94,
+    "headers seen by an update": 61,
+    "headers seen by the job": 132,
+    "headers seen by a route": 81,
+}
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+_OVERHEAD = re.compile(r"^(?:#include\b|#pragma once|namespace .*\{$|\}  // namespace)", re.MULTILINE)
 #: A named function, an arrow function with a name, or a method, on the line where its parameters begin.
 _TS_FUNCTION = re.compile(
     r"^(?P<indent> *)(?:export )?(?:default )?(?:(?:public|private|protected|static|override|async|get|set) )*"
@@ -104,6 +124,30 @@ def functions(paths: list[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str, in
         print("check_sizes: no universal-ctags, C++ functions are not measured", file=sys.stderr)
 
 
+def headers_seen(root: pathlib.Path, source: str) -> int:
+    """The number of the repository's headers that a source includes, directly or not; generated ones are left out."""
+    seen: set[str] = set()
+    waiting = [source]
+    while waiting:
+        path = root / waiting.pop()
+        for header in _INCLUDE.findall(path.read_text(encoding="utf-8")):
+            if header not in seen and (root / header).is_file():
+                seen.add(header)
+                waiting.append(header)
+    return len(seen)
+
+
+def density(root: pathlib.Path) -> dict[str, int]:
+    """The measures that LIMITS bounds, by the same names."""
+    texts = {path: (root / path).read_text(encoding="utf-8") for path in check.files(root, PRODUCT, CPP)}
+    lines = sum(text.count("\n") for text in texts.values())
+    overhead = sum(len(_OVERHEAD.findall(text)) for text in texts.values())
+    tiny = [path for path, text in texts.items() if path.suffix == ".h" and text.count("\n") < TINY_HEADER_LINES]
+    values = [len(texts), len(tiny), round(1000 * overhead / max(lines, 1))]
+    values += [headers_seen(root, source) if (root / source).is_file() else 0 for source in READERS.values()]
+    return dict(zip(LIMITS, values, strict=True))
+
+
 def violations(root: pathlib.Path) -> list[str]:
     """One line for each file and function over its limit, as path:line: what."""
     out: list[str] = []
@@ -117,6 +161,9 @@ def violations(root: pathlib.Path) -> list[str]:
             out.append(
                 f"{path.relative_to(root)}:{first}: {function} has {last - first + 1} lines, at most {MAX_FUNCTION_LINES}"
             )
+    for name, value in density(root).items():
+        if value > LIMITS[name]:
+            out.append(f"{name}: {value:,}, at most {LIMITS[name]:,}: join what has one user (CONTRIBUTING.md, Style)")
     return out
 
 

@@ -19,6 +19,7 @@ FOLDERS = (
     "base",
     "insight",
     "nmt",
+    "lab",
     "client",
     "cli",
     "worker",
@@ -31,6 +32,7 @@ FOLDERS = (
     "deploy",
 )
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".mjs", ".cmake", ".md", ".yaml", ".css", ".html", ".txt"}
+CPP = {".h", ".cc", ".cu", ".cuh"}
 GENERATED = (".d.ts", "tests/fuzz/corpus/", "tests/golden/")
 GLOSSARY = "CONTRIBUTING.md"
 #: Public names that older programs and files use; they are read for as long as those are about.
@@ -39,6 +41,8 @@ _ROW = re.compile(r"^\|(?:[^|]*\|){2}([^|]*)\|\s*$")
 #: A comment that describes a thing without its name; "Of `started`: …" names a kind of record.
 _COMMENT = re.compile(r'[ \t]*(?:///?|#|""")')
 _NAMELESS = re.compile(r'[ \t]*(?:///?|#|""") ?(What|Those|The ones?|Of)\b(?! `)')
+#: A parameter called `of`, and a test whose name does not begin with a verb or an adjective.
+_UNNAMED = re.compile(r"[&*>\w] (of)[,)=;]|\bTEST(?:_F|_P)?\(\w+, ((?:Of|What)[A-Z]\w*)\)")
 _ENTRY = re.compile(r"`([^`]+)`")
 
 
@@ -88,6 +92,12 @@ def violations(root: pathlib.Path) -> list[str]:
         if path.suffix != ".md":
             out += [
                 f"{path}:{line}: '{words}': name the thing that the comment describes" for line, words in nameless(text)
+            ]
+        if path.suffix in CPP:
+            code = re.sub(r"//.*", "", text)
+            out += [
+                f"{path}:{code.count(chr(10), 0, match.start()) + 1}: '{match[1] or match[2]}': name the thing itself"
+                for match in _UNNAMED.finditer(code)
             ]
         for match in pattern.finditer(text):
             if match[0] not in PUBLIC:

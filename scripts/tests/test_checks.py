@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -134,6 +135,17 @@ class Sizes(Tree):
             ],
         )
 
+    def test_more_files_or_headers_than_the_product_has_are_found(self) -> None:
+        self.write("nmt/train/update/update_runner.cc", '#include "base/a.h"\n#include "base/b.h"\nint x;\n')
+        self.write("base/a.h", '#pragma once\n#include "base/b.h"\n')
+        self.write("base/b.h", "int y;\n" * 95)
+        found = {"files": 3, "headers under 40 lines": 1, "headers seen by an update": 2}
+        measured = check_sizes.density(self.root)
+        self.assertEqual({name: measured[name] for name in found}, found)
+        self.assertEqual(measured["lines in 1,000 that are includes, guards or namespaces"], 40)
+        with unittest.mock.patch.dict(check_sizes.LIMITS, {**measured, "files": 2}):
+            self.assertEqual([line.split(":")[0] for line in check_sizes.violations(self.root)], ["files"])
+
 
 class Words(Tree):
     GLOSSARY = "| word | meaning | never |\n| --- | --- | --- |\n| max | a bound | `top_`, `odd word` |\n| x | y | |\n"
@@ -156,6 +168,15 @@ class Words(Tree):
         self.assertEqual(
             [line.rsplit(":", 1)[0] for line in check_words.violations(self.root)],
             ["base/x.h:1: 'Of'", "tests/x.py:1: 'What'", "tests/x.py:3: 'The one'"],
+        )
+
+    def test_parameters_and_tests_have_names_of_their_own(self) -> None:
+        self.write("CONTRIBUTING.md", self.GLOSSARY)
+        self.write("base/x.h", "int f(int of);  // g(int of)\nint g(const T& of, int offset);\nint of_day(int off);\n")
+        self.write("tests/x_test.cc", "\nTEST(Size, OfAFile) {}\nTEST_F(Size, WhatFits) {}\nTEST(Size, Offers) {}\n")
+        self.assertEqual(
+            [line.rsplit(":", 1)[0] for line in check_words.violations(self.root)],
+            ["base/x.h:1: 'of'", "base/x.h:2: 'of'", "tests/x_test.cc:2: 'OfAFile'", "tests/x_test.cc:3: 'WhatFits'"],
         )
 
     def test_a_tree_without_a_glossary_fails(self) -> None:
