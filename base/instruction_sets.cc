@@ -23,6 +23,7 @@ struct Extension {
   std::uint64_t state;
 };
 
+/// extensions[i] describes the i-th bit of InstructionSet.
 constexpr Extension extensions[] = {
     {"sse3", &CpuidAnswers::leaf1_ecx, 0, 0},
     {"ssse3", &CpuidAnswers::leaf1_ecx, 9, 0},

@@ -62,8 +62,8 @@ InstructionSets usable_instruction_sets(const CpuidAnswers& answers);
 /// The usable extensions of this machine. On architectures other than x86-64, returns all.
 InstructionSets usable_instruction_sets();
 
-/// Writes the extensions' names as spelled in /proc/cpuinfo, separated by spaces, truncated to `size` bytes including
-/// the terminating zero. Returns `text`.
+/// Writes the extensions' usual names (those of /proc/cpuinfo but for sse3 and lzcnt), separated by spaces, truncated
+/// to `size` bytes including the terminating zero. Returns `text`.
 const char* write_names(InstructionSets extensions, char* text, std::size_t size);
 
 /// Exits with code 1 if this machine lacks an extension in `needed`, after it printed the missing extensions and the

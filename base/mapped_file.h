@@ -15,8 +15,8 @@ void guard_mapping(const std::byte* data, std::size_t size, const std::filesyste
 void unguard_mapping(const std::byte* data);
 
 /// A read-only memory map of a whole file, unmapped on destruction. Reading beyond the end of a file that was truncated
-/// after mapping ends the process with a message that names the file (mapping_guard.h). Move-only: spans from bytes()
-/// stay valid after a move.
+/// after mapping ends the process with a message that names the file. Move-only: spans from bytes() stay valid after
+/// a move.
 class MappedFile {
  public:
   MappedFile() = default;

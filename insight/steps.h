@@ -15,11 +15,7 @@ std::string config_scalar(std::string_view yaml, std::string_view dotted_key);
 /// The number at the start of a text; 0 if there is none.
 double number_in(const std::string& text);
 
-}  // namespace babelring::verdict
-
-/// The data from which a run is judged.
-
-namespace babelring::verdict {
+// The data from which a run is judged.
 
 inline constexpr double unknown_value = std::numeric_limits<double>::quiet_NaN();
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Holds every #include against the plan of the house: rooms see only the rooms below them, and a library from outside
-is seen only in its own room. Prints one line a violation and exits 1 when there is any.
+is seen only in its own room. Finds comments and documents that name a source file that is gone. Prints one line a violation and
+exits 1 when there is any.
 
   scripts/check_layers.py [ROOT]
 """
@@ -88,6 +89,10 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
 
 FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
+#: Headers from outside that comments name.
+OUTSIDE = ("linux/", "mpi.h", "nccl.h")
+_NAMED_FILE = re.compile(r"(?<![\w/.*])[a-z][a-z0-9_/]*\.(?:h|cc|cu|cuh)\b")
+_COMMENT = re.compile(r"//.*")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -133,6 +138,23 @@ def include_fault(root: pathlib.Path, path: str, quoted: bool, header: str) -> s
     return None
 
 
+def dead_names(root: pathlib.Path) -> list[str]:
+    """One line for each source file that a comment or a document names, but that is not there."""
+    sources = check.files(root, FOLDERS, SOURCES)
+    known = {path.name for path in sources}
+    out: list[str] = []
+    documents = [pathlib.PurePosixPath(path.name) for path in root.glob("*.md")] + check.files(
+        root, ("docs", "deploy"), {".md"}
+    )
+    for path in [*sources, *documents]:
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), start=1):
+            text = line if path.suffix == ".md" else " ".join(_COMMENT.findall(line))
+            for name in _NAMED_FILE.findall(text):
+                if name.rsplit("/", 1)[-1] not in known and not name.startswith(OUTSIDE):
+                    out.append(f"{path}:{number}: names {name}, which is no file of the repository")
+    return out
+
+
 def violations(root: pathlib.Path) -> list[str]:
     """One line for each include that breaks the plan, as path:line: what."""
     out: list[str] = []
@@ -142,7 +164,7 @@ def violations(root: pathlib.Path) -> list[str]:
             fault = include_fault(root, str(path), match[1] == '"', match[2])
             if fault:
                 out.append(f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}: {fault}")
-    return out
+    return out + dead_names(root)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ std::vector<std::string> differences(const std::vector<std::vector<RankFact>>& r
 /// The linker's digest of this program's content (the ELF note NT_GNU_BUILD_ID) in hexadecimal, which is mapped
 /// already: to hash the file takes 20 ms of each start. Empty if the linker wrote none.
 std::string linked_build_id() {
-  constexpr std::string_view gnu("GNU\0", 4);
+  static constexpr std::string_view gnu("GNU\0", 4);
   std::string id;
   const auto read_notes = [](dl_phdr_info* info, std::size_t, void* result) -> int {
     for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -91,6 +91,7 @@ std::string linked_build_id() {
       if (part.p_type != PT_NOTE) continue;
       const std::size_t align = part.p_align == 8 ? 8 : 4;
       const auto padded = [align](std::size_t bytes) { return (bytes + align - 1) / align * align; };
+      // The loader says addresses as numbers. NOLINTNEXTLINE(performance-no-int-to-ptr)
       const char* at = reinterpret_cast<const char*>(info->dlpi_addr + part.p_vaddr);
       const char* end = at + part.p_memsz;
       while (at + sizeof(ElfW(Nhdr)) <= end) {

@@ -137,7 +137,7 @@ DifficultyResult measure(const DifficultyCell& cell, double noise) {
 }
 
 void run_difficulty(const DifficultyArguments& arguments) {
-  const GssmConfig config = arguments.choice.read();
+  const GssmConfig config = arguments.choice.read_generator();
   if (arguments.task > arguments.tasks) {
     throw UsageFailure(fmt::format("--task: found {}, expected at most --tasks, {}", arguments.task, arguments.tasks));
   }

@@ -29,7 +29,7 @@ struct DataArguments {
 };
 
 void write_data(const DataArguments& arguments) {
-  const GssmDataResult result = write_gssm_data({.config = arguments.choice.read(),
+  const GssmDataResult result = write_gssm_data({.config = arguments.choice.read_generator(),
                                                  .output = arguments.output,
                                                  .train = arguments.train,
                                                  .test = arguments.test,
@@ -136,7 +136,7 @@ GssmKernels kernels_of(const TrainConfig& config, const GssmGraph& graph) {
 }
 
 void show_graph(const ShowArguments& arguments) {
-  const TrainConfig config = with_generator_of_folder(arguments.choice.read_task());
+  const TrainConfig config = with_generator_of_folder(arguments.choice.read_training());
   const GssmGraph graph = make_gssm_graph(config.gssm);
   if (arguments.dot) return fmt::print("{}", gssm_graph_dot(graph));
   const ModelCost cost = cost_of(config, graph.vocabulary());
@@ -172,12 +172,12 @@ void GssmChoice::declare(CLI::App& command) {
   command.add_flag("--json", json, "print one JSON object");
 }
 
-TrainConfig GssmChoice::read_task() const {
+TrainConfig GssmChoice::read_training() const {
   return read_gssm_task(read_file(file), file, overrides);
 }
 
-GssmConfig GssmChoice::read() const {
-  const TrainConfig config = read_task();
+GssmConfig GssmChoice::read_generator() const {
+  const TrainConfig config = read_training();
   return {.gssm = config.gssm, .sequence_length = config.data.sequence_length, .seed = config.training.seed};
 }
 

@@ -12,6 +12,7 @@ class App;
 
 namespace babelring {
 
+/// GSSM: graph-structured state-space model, which generates sequences of known entropy (docs/lab/sequences.md).
 /// The options --config, key=value and --json, which the commands below `nmt gssm` share.
 struct GssmChoice {
   std::string file;
@@ -20,9 +21,9 @@ struct GssmChoice {
 
   void declare(CLI::App& command);
   /// Reads the configuration of a training, or of a generator alone. Throws ConfigError.
-  TrainConfig read_task() const;
+  TrainConfig read_training() const;
   /// The generator of that configuration.
-  GssmConfig read() const;
+  GssmConfig read_generator() const;
 };
 
 /// Adds `nmt gssm` and the commands below it.

@@ -35,7 +35,7 @@ void require_absent(const fs::path& file) {
 }
 
 /// Waits until the run has executed the request, or cannot any more.
-void wait_for_trace(ApiClient& api, const TraceDownload& request, const json::object& asked) {
+void wait_for_trace(ApiClient& api, const TimelineRequest& request, const json::object& asked) {
   for (;;) {
     const json::object newest = api.get("/runs/" + request.run + "/trace");
     if (get_integer(newest, "attempt") != get_integer(asked, "attempt")) {
@@ -58,7 +58,7 @@ std::optional<json::object> find_trace(ApiClient& api, const std::string& run, c
   return std::nullopt;
 }
 
-json::object wait_for_file(ApiClient& api, const TraceDownload& request, const json::object& asked) {
+json::object wait_for_file(ApiClient& api, const TimelineRequest& request, const json::object& asked) {
   const Stopwatch watch;
   for (;;) {
     if (auto artifact = find_trace(api, request.run, asked)) return *std::move(artifact);
@@ -80,7 +80,7 @@ fs::path own_name(const json::object& artifact) {
 
 struct TraceArguments {
   RunChoice chosen;
-  TraceDownload request;
+  TimelineRequest request;
 };
 
 void trace(TraceArguments& arguments) {
@@ -100,7 +100,7 @@ void trace(TraceArguments& arguments) {
 
 }  // namespace
 
-TracedRun trace_run(ApiClient& api, const TraceDownload& request) {
+TracedRun trace_run(ApiClient& api, const TimelineRequest& request) {
   if (!request.output.empty()) require_absent(request.output);
   const json::object asked = api.send("POST", "/runs/" + request.run + "/trace",
                                       {{"updates", request.updates}, {"ops", request.ops}}, make_id('k'));
@@ -123,7 +123,7 @@ TracedRun trace_run(ApiClient& api, const TraceDownload& request) {
 void add_run_trace(CLI::App& run) {
   CLI::App* command = run.add_subcommand("trace", "Downloads a timeline of the next updates of a running run");
   const auto arguments = std::make_shared<TraceArguments>();
-  TraceDownload& request = arguments->request;
+  TimelineRequest& request = arguments->request;
   command->add_option("--updates", request.updates, "number of updates that the timeline shows")
       ->check(CLI::Range(1, 20))
       ->capture_default_str();

@@ -10,8 +10,8 @@
 
 namespace babelring {
 
-/// A request for a timeline of a running run.
-struct TraceDownload {
+/// Which updates of a running run to trace, and where to put the file.
+struct TimelineRequest {
   std::string run;  // id
   std::int64_t updates = 3;
   bool ops = true;               // show each op
@@ -28,7 +28,7 @@ struct TracedRun {
 
 /// Requests a timeline, waits for its file and downloads it to `output`, which must not exist. Throws Failure, for
 /// instance if the run ends before it is traced.
-TracedRun trace_run(ApiClient& api, const TraceDownload& request);
+TracedRun trace_run(ApiClient& api, const TimelineRequest& request);
 
 /// Selects a checkpoint of a run.
 struct CheckpointSelector {

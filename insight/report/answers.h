@@ -44,11 +44,7 @@ struct Answer {
   }
 };
 
-}  // namespace babelring::insight
-
-/// The twelve answers of a report, each a pure function of the run's records.
-
-namespace babelring::insight {
+// The twelve answers of a report, each a pure function of the run's records.
 
 Answer how_long(const RunHistory& history);
 Answer trained_to_the_end(const RunHistory& history);

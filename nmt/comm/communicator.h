@@ -170,7 +170,7 @@ enum class AllReduceAlgorithm {
 struct CommOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
   GradientWire wire = GradientWire::f32;  // the mpi algorithm supports f32 only
-  /// tree: ranks are added in pairs of their positions (ring_order.h), on every path but mpi, and only in f32. The
+  /// tree: ranks are added in pairs of their positions (schedule/ring.h), on every path but mpi, and only in f32. The
   /// number of ranks must be a power of two. Then neither algorithm nor hosts nor bucket sizes change a bit.
   AddOrder order = AddOrder::any;
   std::chrono::milliseconds deadline{120'000};  // max time without progress before a collective fails

@@ -40,10 +40,10 @@ struct UpdateBatches {
   // Exact entropy of the source, as the sum of -log p over this rank's target tokens, in nats; NaN if not computed. It
   // is computed on all ranks or on none.
   double entropy = std::numeric_limits<double>::quiet_NaN();
-  std::vector<PackedBatch> micro_batches;  // of `computed` in this order; same number for every unit; some may be empty
-  UnitRange units;                         // this rank's place in the tree
+  UnitRange units;                  // of this rank, as they are added
   std::vector<int> computed = {0};  // the units that this rank computes: first those of other ranks, then its own
-  std::vector<MovedUnit> moved;     // of all ranks, ascending by unit
+  std::vector<PackedBatch> micro_batches;  // those of each unit in `computed`, as many for each; some may be empty
+  std::vector<MovedUnit> moved;            // of all ranks, ascending by unit
 
   std::size_t micro_batches_per_unit() const { return micro_batches.size() / computed.size(); }
   /// True if another rank computes units of this rank's range.

@@ -45,7 +45,7 @@ Context CachedDecoder::context() {
 void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows,
                           std::int64_t max_length) {
   for (Arena* arena : {&batch_, &saved_, &scratch_}) arena->reset_to_one_block();
-  memories_.clear();
+  encoder_keys_values_.clear();
   caches_.clear();
   position_ = 0;
   capacity_ = max_length;
@@ -54,7 +54,7 @@ void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources
   Context pass = context();
   const Tensor memory = model_.encode(pass, upload_sequences(backend_, saved_, packed, 0));
   for (const DecoderLayer& layer : model_.decoder()) {
-    memories_.push_back(layer.project_memory(pass, batch_, memory));
+    encoder_keys_values_.push_back(layer.project_memory(pass, batch_, memory));
     caches_.push_back(batch_.make(Shape{max_rows, capacity_ * 2 * model_.config().width}, pass.dtype));
   }
   self_rows_.clear();
@@ -90,7 +90,7 @@ std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const 
   std::vector<DecoderLayer::StepInput> inputs;
   for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
     input.self.cache = caches_[layer];
-    input.memory = memories_[layer];
+    input.memory = encoder_keys_values_[layer];
     inputs.push_back(input);
   }
   return inputs;
@@ -104,11 +104,11 @@ void CachedDecoder::step(std::span<const Row> rows, int count) {
   const Sequences sequences{.ids = upload_ids(backend_, saved_, tokens),
                             .positions = upload_ids(backend_, saved_, positions)};
   follow_parents(rows);
-  download_best(model_.decode_step(pass, sequences, step_inputs(rows)), count);
+  fetch_best(model_.decode_step(pass, sequences, step_inputs(rows)), count);
   ++position_;
 }
 
-void CachedDecoder::download_best(ConstTensor logits, int count) {
+void CachedDecoder::fetch_best(ConstTensor logits, int count) {
   const std::int64_t best = std::min<std::int64_t>(count, model_.vocabulary());
   const Shape shape{logits.rows(), best};
   const Tensor scores = scratch_.make(shape, DType::f32);

@@ -41,15 +41,15 @@ class CachedDecoder {
   Context context();
   void follow_parents(std::span<const Row> rows);
   std::vector<DecoderLayer::StepInput> step_inputs(std::span<const Row> rows);
-  void download_best(ConstTensor logits, int count);
+  void fetch_best(ConstTensor logits, int count);
 
   const Transformer& model_;
   Backend& backend_;
   PackedWeights packed_;
   Arena batch_, saved_, scratch_;  // batch_ is reset by start() only
   std::vector<std::int32_t> source_offsets_;
-  std::vector<Tensor> memories_;  // per layer: projected encoder output, [source tokens, 2 width]
-  std::vector<Tensor> caches_;    // per layer: cached keys and values, [max rows, capacity * 2 width]
+  std::vector<Tensor> encoder_keys_values_;  // per layer: projected encoder output, [source tokens, 2 width]
+  std::vector<Tensor> caches_;               // per layer: cached keys and values, [max rows, capacity * 2 width]
   // Cache rows of the prefix of each row of the last step, [rows, position_].
   std::vector<std::int32_t> self_rows_;
   // For each row of attention: number of own tokens, first source token, number of source tokens.

@@ -11,7 +11,7 @@
 namespace babelring {
 
 /// Unicode functions for the metrics, over UTF-8 and UTF-32. Invalid UTF-8 becomes U+FFFD. The metrics use
-/// ICU only in unicode.cc.
+/// ICU only here.
 std::u32string to_utf32(std::string_view utf8);
 std::string to_utf8(std::u32string_view text);
 

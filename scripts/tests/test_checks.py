@@ -56,6 +56,15 @@ class Layers(Tree):
         self.assertEqual(self.faults("nmt/ops/x.cc", '"base/result.h"'), [])
         self.assertEqual(self.faults("server/api/x.cc", '"server/store/runs.h"'), [])
 
+    def test_a_name_of_a_file_that_is_gone_is_found_in_comments_and_documents(self) -> None:
+        self.write("base/result.h", "")
+        self.write("base/x.h", "// See result.h, old_result.h, linux/magic.h and _test.cc.\nint y;  // base/gone.cc\n")
+        self.write("docs/x.md", "`base/result.h` and `base/moved.h`\n")
+        self.assertEqual(
+            [line.split(",")[0] for line in check_layers.violations(self.root)],
+            ["base/x.h:1: names old_result.h", "base/x.h:2: names base/gone.cc", "docs/x.md:1: names base/moved.h"],
+        )
+
     def test_an_edge_up_or_sideways_is_found_with_its_line(self) -> None:
         self.assertEqual(
             self.faults("nmt/core/x.cc", '"nmt/train/trainer.h"'),

@@ -19,12 +19,8 @@ using Roots = std::vector<std::filesystem::path>;
 std::optional<std::filesystem::path> folder_below(const Roots& roots, const std::filesystem::path& reported,
                                                   const std::string& name);
 
-}  // namespace babelring::artifacts
-
-/// The files that tools wrote into the folders `lab` of runs. Reports of workers are not trusted: such a folder must
-/// lie below the server's roots, and its files are opened beneath it, without following links.
-
-namespace babelring::artifacts {
+// The files that tools wrote into the folders `lab` of runs. Reports of workers are not trusted: such a folder must
+// lie below the server's roots, and its files are opened beneath it, without following links.
 
 /// The artifact with this id. Throws Problem 404.
 store::ArtifactRow require_artifact(store::Store& store, const std::string& id);

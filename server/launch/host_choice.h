@@ -51,9 +51,9 @@ class HostChoice {
     std::vector<Host> hosts;
     std::int64_t ranks = 0;
   };
-  /// Hosts with slots for `ranks` ranks; without those that failed recently also for fewer, down to the profile's
-  /// minimum_ranks, of which `power_of_two` wants a power of two. Otherwise hosts that failed once come last. Returns
-  /// nothing if the run must wait.
+  /// Chooses from the hosts that are not cooling down: for `ranks` ranks or, if they have too few slots, for fewer, but
+  /// at least the profile's minimum_ranks (a power of two with `power_of_two`). If even that fails, hosts that are
+  /// cooling down after one failure are added at the end. Returns nothing if the run must wait.
   std::optional<Choice> choose(const Profile& profile, std::int64_t ranks, bool power_of_two, Time now) const;
   /// Records a fault. It counts against `host` if the profile lists it, otherwise against the profile as a whole.
   void record_fault(const Profile& profile, const std::string& host, Time now);

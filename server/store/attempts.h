@@ -69,12 +69,8 @@ void from_name(std::string_view name, Outcome& outcome);
 /// All states in declaration order.
 const std::vector<RunState>& all_run_states();
 
-}  // namespace babelring::store
-
-/// Attempts of runs and their launchers. Call functions that take a Database& inside Store::write(). `now_ms` is the
-/// server's wall clock. All functions throw SqlFailure.
-
-namespace babelring::store {
+// Attempts of runs and their launchers. Call functions that take a Database& inside Store::write(). `now_ms` is the
+// server's wall clock. All functions throw SqlFailure.
 
 /// Identifies an attempt's launcher process or Slurm job.
 struct LauncherHandle {

@@ -40,11 +40,7 @@ std::optional<ArtifactRow> find_artifact(Reader& reader, std::string_view id);
 /// The content (JSON); empty if there is none.
 std::string content_of_artifact(Reader& reader, std::string_view id);
 
-}  // namespace babelring::store
-
-/// Checkpoints of runs, and how long they are kept. All functions throw SqlFailure.
-
-namespace babelring::store {
+// Checkpoints of runs, and how long they are kept. All functions throw SqlFailure.
 
 struct CheckpointRow {
   std::int64_t number = 0;

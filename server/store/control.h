@@ -26,12 +26,8 @@ TraceRequestRow find_trace_request(Reader& reader, std::int64_t run);
 std::optional<std::int64_t> request_trace(Database& database, std::int64_t run, const TraceRequestRow& request,
                                           std::int64_t done);
 
-}  // namespace babelring::store
-
-/// State of runs for the control plane. Call functions that take a Database& inside Store::write(). `now_ms` is the
-/// server's wall clock. All functions throw SqlFailure.
-
-namespace babelring::store {
+// State of runs for the control plane. Call functions that take a Database& inside Store::write(). `now_ms` is the
+// server's wall clock. All functions throw SqlFailure.
 
 /// A request to start a run.
 struct NewRun {

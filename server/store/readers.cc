@@ -8,13 +8,13 @@ namespace babelring::store {
 
 Readers::Lease Readers::lease(std::function<bool()> abandoned) {
   std::unique_lock lock(mutex_);
-  if (!returned_.wait_for(lock, max_wait_, [&] { return !idle_.empty() || made_ < max_open_; })) {
+  if (!returned_.wait_for(lock, max_wait_, [&] { return !idle_.empty() || open_ < max_open_; })) {
     throw Busy(fmt::format("all {} database readers are in use; retry the request", max_open_));
   }
   std::unique_ptr<Reader> reader;
   if (idle_.empty()) {
     reader = std::make_unique<Reader>(file_);  // under the lock, but rare
-    ++made_;
+    ++open_;
   } else {
     reader = std::move(idle_.back());
     idle_.pop_back();
@@ -42,13 +42,13 @@ void Readers::close_unused(std::chrono::milliseconds age) {
         std::find_if(idle_.begin(), idle_.end(), [&](const auto& reader) { return reader->given_back > before; });
     std::move(idle_.begin(), first_used, std::back_inserter(unused));
     idle_.erase(idle_.begin(), first_used);
-    made_ -= unused.size();
+    open_ -= unused.size();
   }
 }
 
 std::size_t Readers::count() const {
   const std::lock_guard lock(mutex_);
-  return made_;
+  return open_;
 }
 
 }  // namespace babelring::store

@@ -60,7 +60,7 @@ class Readers {
   void give_back(std::unique_ptr<Reader> reader);
 
   std::filesystem::path file_;
-  std::size_t max_open_, made_ = 0;
+  std::size_t max_open_, open_ = 0;
   std::chrono::milliseconds max_wait_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;

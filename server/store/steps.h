@@ -48,11 +48,7 @@ std::vector<ReportedEval> list_reported_evals(Reader& reader, std::int64_t run, 
 /// LifecycleRecord::data of the run (JSON); empty if unknown.
 std::string training_data_of(Reader& reader, std::int64_t run);
 
-}  // namespace babelring::store
-
-/// Reads single steps.
-
-namespace babelring::store {
+// Reads single steps.
 
 /// The newest step of a run or rank, with its values by metric key.
 struct LastStep {
@@ -87,11 +83,7 @@ std::vector<std::string> all_keys(Reader& reader, std::int64_t run);
 bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string>& keys, std::size_t rows,
                  ExportCursor& cursor, std::string& csv);
 
-}  // namespace babelring::store
-
-/// The ranks of an attempt and the records that arrived from them. All functions throw SqlFailure.
-
-namespace babelring::store {
+// The ranks of an attempt and the records that arrived from them. All functions throw SqlFailure.
 
 /// A set of sequence numbers, stored as disjoint ranges first → last. It is a single range if none is missing.
 class SequenceNumbers {

@@ -263,11 +263,10 @@ async function checkLogAndConfig(page, other) {
   await until('the level is in the address', () => query(page).get('level') === 'error');
   await page.selectOption('#log-level', '');
   await page.fill('#log-text', 'throttled');
-  await until(
-    'a search',
-    async () =>
-      (await page.locator('.log-line').count()) === 1 && /rank 3/.test(await page.locator('.log-line').innerText()),
-  );
+  await until('a search', async () => {
+    const lines = await page.locator('.log-line').allInnerTexts(); // at one moment: the list may change in between
+    return lines.length === 1 && /rank 3/.test(lines[0]);
+  });
   await page.fill('#log-text', '');
   await page.fill('#config-search', 'warmup');
   await until('the key that is looked for', async () =>

@@ -27,7 +27,7 @@ class SegmentPool {
 };
 
 /// Ring all-reduce over point-to-point messages: reduce-scatter, then all-gather (Patarasuk and Yuan 2009, section 3).
-/// Every rank sends to its right neighbour and receives from its left one (ring_order.h). A segment is forwarded as
+/// Every rank sends to its right neighbour and receives from its left one (schedule/ring.h). A segment is forwarded as
 /// soon as it has been added, so both directions of a link stay busy. Chunk c is summed in the order of ring positions
 /// c, c + 1, … and then copied, so results are bit-equal on all ranks. Sums into `data` in place. See GradientWire for
 /// the rounding errors of bf16 and int8 messages. The first half alone is a reduce-scatter in stripes: this rank gets

@@ -210,7 +210,7 @@ class RunTraceTest : public testing::Test {
 
   const fs::path base_ = testing::TempDir() + "run_trace_test." + std::to_string(::getpid());
   const std::string file_ = std::string(2000, 't');
-  TraceDownload request_;
+  TimelineRequest request_;
   std::atomic<int> looks_ = 0, shown_ = 3, attempt_ = 2;
   std::string body_;
   ScriptedServer server_{[this](const ScriptedRequest& request) { return answer(request); }};

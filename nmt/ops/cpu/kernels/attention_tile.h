@@ -32,12 +32,8 @@ bool fits_tiles(const Op& op, const CpuContext& context) {
 void run_tiles(const AttentionForward& op, CpuContext& context);
 void run_tiles(const AttentionBackward& op, CpuContext& context);
 
-}  // namespace babelring::cpu::BABELRING_KERNEL_SET
-
-/// Matmuls of f32 tiles that fit into the caches. Rows of B and C are padded to whole vectors. Uses gcc's vector
-/// extension: a vector is one AVX-512 register or several narrower ones.
-
-namespace babelring::cpu::BABELRING_KERNEL_SET {
+// Matmuls of f32 tiles that fit into the caches. Rows of B and C are padded to whole vectors. Uses gcc's vector
+// extension: a vector is one AVX-512 register or several narrower ones.
 
 inline constexpr std::int64_t lanes = 16;
 using Vector = float __attribute__((vector_size(lanes * sizeof(float))));

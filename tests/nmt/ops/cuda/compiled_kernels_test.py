@@ -158,7 +158,7 @@ class NormRows(unittest.TestCase):
                     self.assertEqual(loops(ptx), [])
 
     def test_are_read_once_backward_and_summed_in_registers(self):
-        kernels = kernels_in_ptx(KERNELS / "layer_norm_backward.cu")
+        kernels = kernels_in_ptx(KERNELS / "layer_norm.cu")
         for pieces, sums in itertools.product((2, 4), (2, 3)):
             ptx = kernels[f"norm_backward_kernel<8, {pieces}, {sums}, true, __nv_bfloat16>"]
             rows = [loop for loop in loops(ptx) if any("shfl" in text for text in loop)]
@@ -200,7 +200,7 @@ class GateRows(unittest.TestCase):
 
 class Dropout(unittest.TestCase):
     def test_hashes_two_columns_at_a_time(self):
-        kernels = kernels_in_ptx(KERNELS / "dropout.cu")
+        kernels = kernels_in_ptx(KERNELS / "elementwise.cu")
         for name, operands in (("dropout_kernel", 1), ("residual_dropout_kernel", 2)):
             hash_factor = f", {0x7feb352d};"  # of mix32()
             hashing = [

@@ -34,13 +34,9 @@ void pack_columns(const BFloat16* b, std::int64_t stride, std::int64_t count, st
 void pack_columns_transposed(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t depth,
                              char* step);
 
-}  // namespace babelring::cpu::BABELRING_KERNEL_SET
-
-/// The processor's matrix tiles (Intel AMX): eight registers of 16 rows of 64 bytes, and
-/// C[16 x 16 f32] += A[16 x 32 bf16] B[32 x 16 bf16]. B lies in pairs of rows: its row r holds, for each column n, the
-/// elements (2 r, n) and (2 r + 1, n). bf16 numbers below 2^-126 count as 0.
-
-namespace babelring::cpu::BABELRING_KERNEL_SET {
+// The processor's matrix tiles (Intel AMX): eight registers of 16 rows of 64 bytes, and
+// C[16 x 16 f32] += A[16 x 32 bf16] B[32 x 16 bf16]. B lies in pairs of rows: its row r holds, for each column n, the
+// elements (2 r, n) and (2 r + 1, n). bf16 numbers below 2^-126 count as 0.
 
 /// The operand of ldtilecfg: palette 1, then each tile's bytes per row and rows. All eight tiles have 16 rows of 64
 /// bytes.

@@ -26,8 +26,8 @@ __m512i narrowed(__m512 left, __m512 right) {
   return reinterpret_cast<const __m512i&>(values);
 }
 
-/// Half a row on its way to the result.
-struct Half {
+/// 16 of the 32 columns of a block's row: adds the bias, applies ReLU and gate, and stores.
+struct HalfRow {
   const AmxMatmul& p;
   std::int64_t row, column;
   __mmask16 mask;
@@ -152,7 +152,8 @@ void Finisher::f32_rows(std::int64_t count) {
 void Finisher::general_rows(std::int64_t count) {
   const std::int64_t columns = p_.n - column_;
   for (std::int64_t i = 0; i < count; ++i, ++row_, sums_ += sums_row_bytes, c_ += c_row_bytes_) {
-    const Half left{p_, row_, column_, first_lanes(columns)}, right{p_, row_, column_ + 16, first_lanes(columns - 16)};
+    const HalfRow left{p_, row_, column_, first_lanes(columns)},
+        right{p_, row_, column_ + 16, first_lanes(columns - 16)};
     const __m512 first = left.finished(_mm512_load_ps(sums_)), second = right.finished(_mm512_load_ps(sums_ + 64));
     if (p_.c_type == DType::f32) {
       auto* c = static_cast<float*>(static_cast<void*>(c_));

@@ -31,7 +31,7 @@ struct AmxMatmul {
   float factor = 1;
 };
 
-/// All panels of the transpose of a contiguous bf16 [n, k], each over the whole of k (amx_pack.h), one after another.
+/// All panels of the transpose of a contiguous bf16 [n, k], each over the whole of k (amx.h), one after another.
 Buffer pack_transposed_b(const ConstTensor& b, int threads);
 
 /// Needs context.tiles(). The result does not depend on the number of threads.

@@ -6,7 +6,6 @@
 #include "server/artifacts/checkpoint_files.h"
 #include "server/launch/control_plane.h"
 #include "server/store/home.h"
-#include "server/store/series/series.h"
 #include "server/telemetry/prometheus.h"
 
 namespace babelring::api {
@@ -24,39 +23,6 @@ json::object backup_item(const artifacts::BackupMaker::Status& status) {
 }
 
 }  // namespace
-
-http::Response start_backup(Service& service, const http::Request& request) {
-  const std::string path = "/api/v1/admin/backup";
-  const auto status =
-      service.backups.start([&] { access::audited_write(service.audit, request, 202, [](store::Database&) {}, path); });
-  http::Response response = json_response(backup_item(status));
-  response.status = 202;
-  response.set("Location", path);
-  return response;
-}
-
-http::Response show_backup(Service& service, const http::Request&) {
-  return json_response(backup_item(service.backups.status()));
-}
-
-http::Response list_metric_keys(Service& service, const http::Request& request) {
-  const std::int64_t rank = integer_query(request, "rank", 0, max_rank, 0);
-  auto reader = query_reader(service, request);
-  const store::RunRow run = require_run(*reader, request);
-  json::array items;
-  for (const store::KeySummary& key : store::summarise_keys(*reader, run.number, rank)) {
-    items.push_back({{"key", key.key},
-                     {"aggregate", store::to_string(store::rank_aggregate(key.key))},
-                     {"count", key.count},
-                     {"first", key.first},
-                     {"last", key.last},
-                     {"min", key.min},
-                     {"min_step", key.min_step},
-                     {"max", key.max},
-                     {"max_step", key.max_step}});
-  }
-  return json_response(json::object{{"rank", rank}, {"items", std::move(items)}, {"next_cursor", nullptr}});
-}
 
 /// Answered on the I/O thread: shows that the event loop runs, whatever the database does.
 http::Response check_alive(Service&, const http::Request&) {
@@ -111,6 +77,20 @@ http::Response show_metrics(Service& service, const http::Request&) {
                                                 telemetry::metrics_text(sources, *service.meter));
   response.set("Cache-Control", "no-store");
   return response;
+}
+
+http::Response start_backup(Service& service, const http::Request& request) {
+  const std::string path = "/api/v1/admin/backup";
+  const auto status =
+      service.backups.start([&] { access::audited_write(service.audit, request, 202, [](store::Database&) {}, path); });
+  http::Response response = json_response(backup_item(status));
+  response.status = 202;
+  response.set("Location", path);
+  return response;
+}
+
+http::Response show_backup(Service& service, const http::Request&) {
+  return json_response(backup_item(service.backups.status()));
 }
 
 }  // namespace babelring::api
