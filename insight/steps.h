@@ -8,13 +8,6 @@
 
 namespace babelring::verdict {
 
-/// The scalar at a dotted key in a configuration written by dump_yaml(): one key per line, two spaces per level. Empty
-/// if absent. Does not understand other YAML.
-std::string config_scalar(std::string_view yaml, std::string_view dotted_key);
-
-/// The number at the start of a text; 0 if there is none.
-double number_in(const std::string& text);
-
 // The data from which a run is judged.
 
 inline constexpr double unknown_value = std::numeric_limits<double>::quiet_NaN();
@@ -152,5 +145,14 @@ double between_steps_ms(const Input& input);
 
 /// The median; the mean of the two middle values if their number is even. 0 if `values` is empty.
 double median(std::vector<double> values);
+
+// Values of a configuration as text.
+
+/// The scalar at a dotted key in a configuration written by dump_yaml(): one key per line, two spaces per level. Empty
+/// if absent. Does not understand other YAML.
+std::string config_scalar(std::string_view yaml, std::string_view dotted_key);
+
+/// The number at the start of a text; 0 if there is none.
+double number_in(const std::string& text);
 
 }  // namespace babelring::verdict

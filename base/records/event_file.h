@@ -22,6 +22,7 @@ std::string little_endian(Number number) {
   return bytes;
 }
 
+/// How a field is encoded: the low three bits of its tag.
 enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 inline std::string varint(std::uint64_t number) {

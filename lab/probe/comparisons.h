@@ -34,6 +34,7 @@ struct ParameterDifference {
   float worst_a = 0, worst_b = 0;  // the elements at distance.ulp.at
 };
 
+/// The result of compare_weights().
 struct WeightsComparison {
   Sameness sameness = Sameness::same;            // `missing` counts as `differs`
   std::size_t parameters = 0;                    // that at least one checkpoint has

@@ -51,6 +51,7 @@ class Writers {
   std::map<const std::byte*, Piece> pieces_;  // by first byte; do not overlap
 };
 
+/// The layers and tensors that a probe file stores.
 struct ProbeOptions {
   std::string layers = "all";  // for LayerFilter
   std::string tensors;         // globs of LAYER/OP/MEMBER whose whole tensors are stored; empty: none

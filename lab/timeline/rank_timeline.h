@@ -70,6 +70,7 @@ struct TimedRange {
   SteadyClock::time_point begin, end;
 };
 
+/// One update of a rank: when it ran, and its step record.
 struct TracedUpdate {
   SteadyClock::time_point begin, end;
   StepRecord record;

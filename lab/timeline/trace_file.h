@@ -65,6 +65,7 @@ struct TraceEvent {
   double us() const { return end_us - begin_us; }
 };
 
+/// A rank as the metadata of a trace file describes it.
 struct TraceRank {
   int rank = 0;
   std::string host;

@@ -19,7 +19,7 @@ MemoryInfo host_memory_info(const std::filesystem::path& proc = "/proc",
                             const std::filesystem::path& groups = "/sys/fs/cgroup");
 
 /// Folders of the control groups whose limits of a controller ("cpu", "memory") bind this process: of versions 1 and 2,
-/// of its own group and of each above it, a group after those above it. `proc` is the process's /proc, `groups` is
+/// the outermost group first, its own last. `proc` is the process's /proc, `groups` is
 /// /sys/fs/cgroup. A folder may be absent, as in a container, which sees its own group as the root.
 std::vector<std::filesystem::path> control_groups(const std::string& controller, const std::filesystem::path& proc,
                                                   const std::filesystem::path& groups);

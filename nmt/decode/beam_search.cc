@@ -60,7 +60,7 @@ void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources
   self_rows_.clear();
 }
 
-/// Extends each row's prefix: its parent's cache rows and the row of its own new token.
+/// Extends each row's prefix: the cache rows of its parent, then the row of the new token.
 void CachedDecoder::follow_parents(std::span<const Row> rows) {
   std::vector<std::int32_t> followed;
   followed.reserve(rows.size() * static_cast<std::size_t>(position_ + 1));

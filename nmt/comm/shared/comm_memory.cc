@@ -120,7 +120,7 @@ std::shared_ptr<SharedFile> share_on_host(Communicator& communicator, std::size_
   const std::vector<std::string> invitations = communicator.all_gather(file ? file->invitation() : "");
   if (creator != rank) file = SharedFile::open(invitations[creator]);
   if (!file && communicator.local_size() > 1) {
-    spdlog::warn("rank {} cannot share memory with the other ranks of {}: it takes up to {} MB of its own", rank,
+    spdlog::warn("rank {} cannot share memory with the other ranks of {}: its own copy takes up to {} MB", rank,
                  communicator.hosts()[rank], bytes >> 20);
   }
   return file;

@@ -42,7 +42,7 @@ template <int n>
 __host__ __device__ constexpr int sum_room(int width) {
   return (width + column_step<n> - 1) / column_step<n> * column_step<n>;
 }
-/// Where the element e of a lane's piece at column i lies there: lane by lane, so that each has a bank of its own.
+/// The index of element e of a lane's piece at column i: neighbouring lanes are neighbours, so their banks differ.
 template <int n>
 __device__ int sum_place(int i, int e) {
   return i - first_column<n>() + e * warp_lanes + static_cast<int>(threadIdx.x % warp_lanes);

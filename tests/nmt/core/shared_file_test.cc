@@ -85,7 +85,7 @@ class ProcessMutexTest : public testing::Test {
     int counter = 0;
   };
 
-  /// Runs `work` in a process of its own, which ends with exit code 0 after it. Returns its id.
+  /// Forks a process that runs `work` and ends with exit code 0. Returns its id.
   static pid_t in_child(const std::function<void()>& work) {
     const pid_t child = fork();
     if (child == 0) {
