@@ -129,14 +129,14 @@ struct Known {
 };
 
 /// statfs(2); linux/magic.h
-constexpr std::array<Known, 8> known_types = {{{0x6969, {DiskPlace::network, "NFS"}},
-                                               {0xff534d42, {DiskPlace::network, "CIFS"}},
-                                               {0xfe534d42, {DiskPlace::network, "SMB2"}},
-                                               {0x517b, {DiskPlace::network, "SMB"}},
-                                               {0x0bd00bd0, {DiskPlace::network, "Lustre"}},
-                                               {0x00c36400, {DiskPlace::network, "Ceph"}},
-                                               {0x65735546, {DiskPlace::unknown, "FUSE"}},
-                                               {0x01021997, {DiskPlace::unknown, "9P"}}}};
+constexpr std::array<Known, 8> known_types = {{{0x6969, {FileSystemKind::network, "NFS"}},
+                                               {0xff534d42, {FileSystemKind::network, "CIFS"}},
+                                               {0xfe534d42, {FileSystemKind::network, "SMB2"}},
+                                               {0x517b, {FileSystemKind::network, "SMB"}},
+                                               {0x0bd00bd0, {FileSystemKind::network, "Lustre"}},
+                                               {0x00c36400, {FileSystemKind::network, "Ceph"}},
+                                               {0x65735546, {FileSystemKind::unknown, "FUSE"}},
+                                               {0x01021997, {FileSystemKind::unknown, "9P"}}}};
 
 }  // namespace
 

@@ -66,11 +66,11 @@ std::string read_file(const std::filesystem::path& file);
 void sync_folder(const std::filesystem::path& folder);
 
 /// Where a file system keeps its files, as far as its type tells. A FUSE or 9P file system may be either.
-enum class DiskPlace { local, network, unknown };
+enum class FileSystemKind { local, network, unknown };
 
 /// Where a file system keeps its files, and its name in messages.
 struct DiskType {
-  DiskPlace place = DiskPlace::local;
+  FileSystemKind place = FileSystemKind::local;
   std::string_view name;  // "NFS"; empty if local
 };
 

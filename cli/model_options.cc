@@ -7,7 +7,7 @@
 
 #include "base/failure.h"
 #include "base/options/usage.h"
-#include "nmt/ops/backend.h"
+#include "nmt/parallel/device.h"
 #include "nmt/train/checkpointing/training_state.h"
 
 namespace babelring {

@@ -7,7 +7,7 @@
 
 #include "nmt/checkpoint/store.h"  // find_checkpoint()
 #include "nmt/decode/translator.h"
-#include "nmt/parallel/device.h"
+#include "nmt/ops/backend.h"
 #include "nmt/train/checkpointing/training_state.h"
 
 namespace CLI {

@@ -151,13 +151,13 @@ void add_what_if(CLI::App& run) {
   command->add_option("--ranks-per-host", a.ranks_per_host, "ranks on each host")->check(CLI::Range(1, 1024));
   command->add_option("--link", a.link, "link between hosts: RATE[,LATENCY] such as 25gbit,20us")->type_name("LINK");
   command->add_option("--wire", a.wire, "type of gradients in messages")
-      ->check(CLI::IsMember(words_of(insight::wire_choices())));
+      ->check(CLI::IsMember(words_of(wire_choices())));
   command->add_option("--bucket-mb", a.bucket_mb, "MB of a bucket of f32 gradients")->check(CLI::Range(0.01, 1e4));
   command->add_option("--accumulate", a.accumulate, "updates of today's size that one update replaces")
       ->check(CLI::Range(1, 1000));
   command->add_option("--algorithm", a.algorithm, "how gradients are summed; the worker does not offer tree")
       ->check(CLI::IsMember(words_of(insight::algorithm_choices())));
-  command->add_option("--optimizer", a.optimizer, "who keeps the optimizer's state; sharded: each host a share")
+  command->add_option("--optimizer", a.optimizer, "who keeps the optimizer's state; sharded: each host a shard")
       ->check(CLI::IsMember(words_of(insight::optimizer_choices())));
   command->add_option("--straggler", a.straggler, "per cent by which one rank computes slower")
       ->check(CLI::Range(0.0, 1000.0));

@@ -83,19 +83,11 @@ struct RankStep {
 using Row = std::vector<RankStep>;
 
 double own_ms(const Step& step) {
-  return step.step_ms - step.exposed_communication_ms;
+  return step.times.step - step.times.exposed_communication;
 }
 
 bool sound(const Step& step) {
-  const double parts[] = {step.step_ms,
-                          step.data_ms,
-                          step.forward_ms,
-                          step.backward_ms,
-                          step.optimizer_ms,
-                          step.other_ms,
-                          step.exposed_communication_ms};
-  return step.step_ms > 0 &&
-         std::all_of(std::begin(parts), std::end(parts), [](double ms) { return std::isfinite(ms); });
+  return step.times.step > 0 && std::isfinite(step.times.step) && std::isfinite(step.times.sum_of_parts());
 }
 
 /// Updates for which enough ranks reported finite times.
@@ -128,21 +120,21 @@ UpdateSplit split(std::int64_t update, const Row& row) {
   }
   parts.last_rank = row[slowest].rank;
   const Step& last = *row[slowest].step;
-  const auto others = [&](auto member) { return median_without(row, slowest, member); };
-  parts.data_ms = others([](const Step& step) { return step.data_ms; });
-  parts.forward_ms = others([](const Step& step) { return step.forward_ms; });
-  parts.backward_ms = others([](const Step& step) { return step.backward_ms; });
-  parts.optimizer_ms = others([](const Step& step) { return step.optimizer_ms; });
-  parts.other_ms = std::max(others([](const Step& step) { return step.other_ms; }), 0.0);
-  parts.communication_ms = others([](const Step& step) { return step.communication_ms; });
-  parts.network_ms = last.exposed_communication_ms;
+  const auto others = [&](auto ms) { return median_without(row, slowest, ms); };
+  for (const StepTimesMember& member : step_times_members) {
+    parts.times.*member.value = others([&](const Step& step) { return step.times.*member.value; });
+  }
+  const double waiting_of_others = parts.times.exposed_communication;
+  parts.times.step = last.times.step;
+  parts.times.exposed_communication = last.times.exposed_communication;
+  parts.times.other = std::max(parts.times.other, 0.0);
   parts.skipped = last.skipped;
   if (row.size() == 1) return parts;
   // Lateness counts only while the others waited for it.
   const double late = own_ms(last) - others(own_ms);
-  const double waited = others([](const Step& step) { return step.exposed_communication_ms; }) - parts.network_ms;
-  parts.straggler_ms = std::clamp(std::min(late, waited), 0.0, last.step_ms);
-  parts.last_was_data = last.data_ms - parts.data_ms > late / 2;
+  const double waited = waiting_of_others - last.times.exposed_communication;
+  parts.straggler_ms = std::clamp(std::min(late, waited), 0.0, last.times.step);
+  parts.last_was_data = last.times.data - parts.times.data > late / 2;
   return parts;
 }
 
@@ -184,13 +176,21 @@ std::vector<UpdateSplit> split_window(const Input& input) {
   return window;
 }
 
+StepTimes median_times(const std::vector<UpdateSplit>& window) {
+  StepTimes times;
+  for (const StepTimesMember& member : step_times_members) {
+    times.*member.value = median_over(window, [&](const UpdateSplit& update) { return update.times.*member.value; });
+  }
+  return times;
+}
+
 PauseCost pause_cost(const Input& input, Pause::Kind kind) {
   std::vector<std::pair<std::int64_t, double>> pauses;  // update, ms
   for (const Pause& pause : input.pauses) {
     if (pause.kind != kind) continue;
     double ms = std::max(pause.seconds, 0.0) * 1000, gap = pause.gap_ms;
     if (std::isfinite(gap)) {
-      for (const Pause& other : input.pauses) {  // pauses of both kinds after one update share the gap
+      for (const Pause& other : input.pauses) {  // pauses of both kinds after one update divide the gap
         if (other.update == pause.update && other.kind != kind) gap -= std::max(other.seconds, 0.0) * 1000;
       }
       // The recorded time starts when writing begins, after the weights have been copied.
@@ -227,7 +227,7 @@ double between_steps_ms(const Input& input) {
   const auto& steps = input.ranks.front().steps;
   for (std::size_t i = 1; i < steps.size(); ++i) {
     if (steps[i].update != steps[i - 1].update + 1 || paused.contains(steps[i - 1].update)) continue;
-    gaps.push_back(static_cast<double>(steps[i].time_ms - steps[i - 1].time_ms) - steps[i].step_ms);
+    gaps.push_back(static_cast<double>(steps[i].time_ms - steps[i - 1].time_ms) - steps[i].times.step);
   }
   const double typical = median(std::move(gaps));
   return std::isfinite(typical) && typical > 0 ? typical : 0;  // the clock may have been set back

@@ -4,7 +4,10 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "base/records/step_times.h"
 
 namespace babelring::verdict {
 
@@ -15,9 +18,8 @@ inline constexpr double unknown_value = std::numeric_limits<double>::quiet_NaN()
 /// One update as one rank reported it. Members and units are those of the step record (docs/formats.md).
 struct Step {
   std::int64_t update = 0, time_ms = 0;
-  double step_ms = 0;
-  double data_ms = 0, forward_ms = 0, backward_ms = 0, exposed_communication_ms = 0, optimizer_ms = 0, other_ms = 0;
-  double communication_ms = 0, communication_bytes = 0, network_tx_bytes = 0;
+  StepTimes times = {};
+  double communication_bytes = 0, network_tx_bytes = 0;
   double network_link_bytes_per_second = 0;  // one-way rate of the busiest interface; 0: unknown
   double busy_fraction = unknown_value;
   bool skipped = false;
@@ -104,17 +106,17 @@ inline constexpr std::size_t min_updates = 8;
 /// of the last rank.
 struct UpdateSplit {
   std::int64_t update = 0;
-  double data_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0, other_ms = 0;  // medians of the other ranks
-  double network_ms = 0;       // exposed communication of the rank that arrived last
-  double straggler_ms = 0;     // extra time of that rank over the median of the others
-  std::size_t last_rank = 0;   // index into Input::ranks
+  StepTimes times = {};        // medians of the other ranks; the step and its exposed communication of the last rank
+  double straggler_ms = 0;     // extra time of the last rank over the median of the others
+  std::size_t last_rank = 0;   // the rank that arrived last: index into Input::ranks
   bool last_was_data = false;  // that rank was late because it waited for data
-  double communication_ms = 0;
   bool skipped = false;
 
-  double compute_ms() const { return forward_ms + backward_ms + optimizer_ms; }
-  double total_ms() const { return data_ms + compute_ms() + other_ms + network_ms + straggler_ms; }
+  double total_ms() const { return times.sum_of_parts() + straggler_ms; }
 };
+
+/// The median; the mean of the two middle values if their number is even. 0 if `values` is empty.
+double median(std::vector<double> values);
 
 /// How many of `ranks` ranks must have reported an update for it to be judged: 99 %, so that one silent rank of
 /// hundreds does not hold the verdict back.
@@ -126,6 +128,17 @@ constexpr std::size_t enough_ranks(std::size_t ranks) {
 /// updates of the attempt (memory is being mapped, caches are cold) and, if enough others remain, updates after a pause
 /// (ranks wait there for the rank that saved).
 std::vector<UpdateSplit> split_window(const Input& input);
+
+/// The median of `number(update)` over the window's updates.
+template <class Number>
+double median_over(const std::vector<UpdateSplit>& window, Number number) {
+  std::vector<double> values;
+  values.reserve(window.size());
+  for (const UpdateSplit& update : window) values.push_back(number(update));
+  return median(std::move(values));
+}
+/// The median of each of the times.
+StepTimes median_times(const std::vector<UpdateSplit>& window);
 
 /// The cost of one kind of pause, spread over the updates between two pauses.
 struct PauseCost {
@@ -142,9 +155,6 @@ PauseCost pause_cost(const Input& input, Pause::Kind kind);
 /// Median time on the first rank between the end of a step and the start of the next, without pauses: writing records,
 /// digests of the weights. 0 if unknown.
 double between_steps_ms(const Input& input);
-
-/// The median; the mean of the two middle values if their number is even. 0 if `values` is empty.
-double median(std::vector<double> values);
 
 // Values of a configuration as text.
 

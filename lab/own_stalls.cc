@@ -59,16 +59,16 @@ void drop(const FileDescriptor& file) {
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/// Reads `share` of the blocks, without read-ahead, so that the other blocks stay out of memory.
-void read_evenly(const FileDescriptor& file, const fs::path& name, double share) {
+/// Reads `fraction` of the blocks, without read-ahead, so that the other blocks stay out of memory.
+void read_evenly(const FileDescriptor& file, const fs::path& name, double fraction) {
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail("{}: {}", name.string(), std::strerror(errno));
   std::vector<char> block(static_cast<std::size_t>(block_bytes));
   const std::int64_t blocks = (status.st_size + block_bytes - 1) / block_bytes;
   for (std::int64_t i = 0; i < blocks; ++i) {
-    const auto blocks_until = [share](std::int64_t count) {
-      return std::floor(static_cast<double>(count) * share + 1e-9);
+    const auto blocks_until = [fraction](std::int64_t count) {
+      return std::floor(static_cast<double>(count) * fraction + 1e-9);
     };
     if (blocks_until(i + 1) == blocks_until(i)) continue;
     if (::pread(file.get(), block.data(), block.size(), i * block_bytes) < 0) {
@@ -96,12 +96,12 @@ double cached_share(const std::vector<fs::path>& files) {
   return pages == 0 ? 1 : static_cast<double>(resident) / static_cast<double>(pages);
 }
 
-void set_cached_share(const std::vector<fs::path>& files, double share) {
+void set_cached_fraction(const std::vector<fs::path>& files, double fraction) {
   for (const fs::path& file : files) {
     release_mappings(file);
     const FileDescriptor descriptor = open_to_read(file);
     drop(descriptor);
-    read_evenly(descriptor, file, share);
+    read_evenly(descriptor, file, fraction);
   }
 }
 
@@ -192,8 +192,9 @@ std::vector<fs::path> files_of(const fs::path& folder, const ManifestSet& set) {
 }
 
 void check(const OwnStallsPlan& plan) {
-  for (const double share : plan.cached) {
-    if (!(share >= 0 && share <= 1)) throw UsageFailure(fmt::format("--cached: found {}, expected 0 to 1", share));
+  for (const double fraction : plan.cached) {
+    if (!(fraction >= 0 && fraction <= 1))
+      throw UsageFailure(fmt::format("--cached: found {}, expected 0 to 1", fraction));
   }
   if (plan.cached.empty() || plan.workers.empty()) {
     throw UsageFailure("--cached, --workers: found none, expected at least one of each");
@@ -231,17 +232,17 @@ std::vector<insight::MeasuredStall> measure_own_stalls(const OwnStallsPlan& plan
   const TrainConfig config = config_of(plan, set);
   const TaskData data = open_task_data(config);
   const std::vector<fs::path> files = files_of(plan.folder, set);
-  std::vector<double> shares = plan.cached;
-  if (std::ranges::find(shares, 1.0) == shares.end())
-    shares.push_back(1);  // stalls beyond this share's are fetch stalls
+  std::vector<double> fractions = plan.cached;
+  if (std::ranges::find(fractions, 1.0) == fractions.end())
+    fractions.push_back(1);  // stalls beyond this fraction's are fetch stalls
   std::vector<insight::MeasuredStall> points;
   for (const int workers : plan.workers) {
-    for (const double share : shares) {
+    for (const double fraction : fractions) {
       insight::MeasuredStall& point = points.emplace_back();
       point.workers = workers;
-      set_cached_share(files, share);
+      set_cached_fraction(files, fraction);
       point.cached = cached_share(files);
-      point.cached_asked = share;
+      point.cached_asked = fraction;
       run_epoch(*data.source, plan, config, point);
     }
   }

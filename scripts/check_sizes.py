@@ -38,12 +38,12 @@ READERS = {
 }
 #: What the product had when this was last set: only a change that adds a capability may raise a number, and says so.
 LIMITS = {
-    "files": 874,
-    f"headers under {TINY_HEADER_LINES} lines": 92,
+    "files": 872,
+    f"headers under {TINY_HEADER_LINES} lines": 89,
     "lines in 1,000 that are includes, guards or namespaces": 94,
-    "headers seen by an update": 61,
-    "headers seen by the job": 132,
-    "headers seen by a route": 81,
+    "headers seen by an update": 54,
+    "headers seen by the job": 128,
+    "headers seen by a route": 73,
 }
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _OVERHEAD = re.compile(r"^(?:#include\b|#pragma once|namespace .*\{$|\}  // namespace)", re.MULTILINE)

@@ -66,9 +66,9 @@ void Console::show(const StepRecord& step) {
     window_.excess += (step.nll - step.entropy) * static_cast<double>(step.update_target_tokens);
     window_.excess_tokens += step.update_target_tokens;
   }
-  window_.step_ms += step.step_ms;
-  window_.exposed_ms += step.exposed_communication_ms;
-  window_.data_ms += step.data_ms;
+  window_.step_ms += step.times.step;
+  window_.exposed_ms += step.times.exposed_communication;
+  window_.data_ms += step.times.data;
   if (terminal_) draw_bar(step);
   if (log_every_.times(progress_) == log_every_.times(before)) return;
 

@@ -214,13 +214,13 @@ TaskData open_data(const TrainConfig& config, Communicator& communicator) {
       throw;
     }
   };
-  // The ranks of a host may share a plan, which is collective: all must be there.
-  const SharePlan share = [&](std::size_t bytes, const std::string& key, const std::function<void(char*)>& prepare) {
+  // The ranks of a host may have one plan, which is collective: all must be there.
+  const PlanMemory memory = [&](std::size_t bytes, const std::string& key, const std::function<void(char*)>& prepare) {
     agree("");
     return share_on_host(communicator, bytes, key, prepare);
   };
   try {
-    TaskData data = open_task_data(config, share);
+    TaskData data = open_task_data(config, memory);
     agree("");
     return data;
   } catch (const CommError&) {

@@ -189,7 +189,7 @@ std::vector<Reporter::Sending> Reporter::older_spools(bool check) const {
   std::set<std::int64_t> ranks(options_.sender.served.begin(), options_.sender.served.end());
   ranks.insert(options_.identity.rank);
   std::vector<Sending> spools;
-  for (const SpoolPlace& place : list_spools(options_.spool_folder)) {
+  for (const SpoolFile& place : list_spools(options_.spool_folder)) {
     if (place.attempt >= options_.identity.attempt) continue;
     if (options_.identity.rank != 0 && !ranks.contains(place.rank)) continue;
     Sending older(place.file);

@@ -46,8 +46,8 @@ std::string samples_table(const EvalRecord& eval) {
 SummaryBytes summary_of(const StepRecord& step) {
   SummaryBytes summary;
   for (const auto& [key, value] : metrics_of(step)) summary.scalar(tag_of(key), value);
-  if (step.step_ms > 0) {
-    const double seconds = step.step_ms / 1000;
+  if (step.times.step > 0) {
+    const double seconds = step.times.step / 1000;
     summary.scalar("speed/updates_per_second", 1 / seconds);
     summary.scalar("speed/target_tokens_per_second", static_cast<double>(step.update_target_tokens) / seconds);
   }

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "base/options/choices.h"
+#include "base/choices.h"
 
 namespace babelring {
 

@@ -103,7 +103,7 @@ ConfigError with_place(const ConfigError& error, const OptionPlaces& places, con
     if (dot == std::string::npos) return error;
     key.resize(dot);
   }
-  const OptionPlace& place = places.at(key);
+  const TextPosition& place = places.at(key);
   return {error.key, error.detail, file_name, place.line, place.column};
 }
 

@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/failure.h"
-#include "base/options/choices.h"
 #include "base/result.h"
 
 namespace babelring {
@@ -145,11 +145,11 @@ class OptionBinder {
 };
 
 /// Where a key stands in a text. Line and column count from 1.
-struct OptionPlace {
+struct TextPosition {
   int line = 0, column = 0;
 };
 /// Places by dotted key: "optimizer", "optimizer.rate", "nodes.2" (an item), "nodes.2.alpha".
-using OptionPlaces = std::map<std::string, OptionPlace>;
+using OptionPlaces = std::map<std::string, TextPosition>;
 
 /// Loads YAML text into the bound members and returns the place of each key in it. A list in place of a section's keys
 /// is the list of the section's only items. Throws ConfigError on unknown keys (naming the nearest known key), wrong

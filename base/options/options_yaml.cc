@@ -146,7 +146,7 @@ class OptionReader : public YAML::EventHandler {
 
   /// Notes that key_ stands here. Returns false if it stands elsewhere already.
   bool note_place(const YAML::Mark& mark) {
-    return places_.emplace(*key_, OptionPlace{mark.line + 1, mark.column + 1}).second;
+    return places_.emplace(*key_, TextPosition{mark.line + 1, mark.column + 1}).second;
   }
 
   void begin_key(const YAML::Mark& mark, const std::string& name) {

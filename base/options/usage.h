@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/options/choices.h"
+#include "base/choices.h"
 
 namespace CLI {
 class App;

@@ -34,14 +34,7 @@ void visit_fields(Step& step, Visitor&& field) {
   field("source_tokens", step.source_tokens);
   field("target_tokens", step.target_tokens);
   field("update_target_tokens", step.update_target_tokens);
-  field("step_ms", step.step_ms);
-  field("data_ms", step.data_ms);
-  field("forward_ms", step.forward_ms);
-  field("backward_ms", step.backward_ms);
-  field("exposed_communication_ms", step.exposed_communication_ms);
-  field("optimizer_ms", step.optimizer_ms);
-  field("other_ms", step.other_ms);
-  field("communication_ms", step.communication_ms);
+  for (const StepTimesMember& member : step_times_members) field(member.key, step.times.*member.value);
   field("communication_bytes", step.communication_bytes);
   field("network_rx_bytes", step.network_rx_bytes);
   field("network_tx_bytes", step.network_tx_bytes);

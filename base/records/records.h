@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/records/step_times.h"
 #include "base/result.h"
 
 namespace babelring {
@@ -36,7 +37,7 @@ struct RecordHeader {
   std::int64_t time_ms = 0;  // wall clock, ms since 1970 UTC
 };
 
-/// One optimizer step, as measured by one rank. The parts data_ms … other_ms add up to step_ms.
+/// One optimizer step, as measured by one rank.
 struct StepRecord {
   std::int64_t update = 0;  // 1 is the first
   double epoch = 0;         // passes over the training set, fractional
@@ -48,9 +49,7 @@ struct StepRecord {
   double learning_rate = 0;
   std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;  // of this rank
   std::int64_t update_target_tokens = 0;                             // of the update, over all ranks
-  double step_ms = 0;
-  double data_ms = 0, forward_ms = 0, backward_ms = 0, exposed_communication_ms = 0, optimizer_ms = 0, other_ms = 0;
-  double communication_ms = 0;                              // total, whether overlapped with compute or exposed
+  StepTimes times = {};
   std::int64_t communication_bytes = 0;                     // sent by this rank, computed from the algorithm
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // counted on the host's interfaces during the step
   std::int64_t network_link_bytes_per_second = 0;           // of the busiest interface, one direction; 0: unknown
@@ -59,7 +58,7 @@ struct StepRecord {
                                                      // of the step with an op in progress
   double power_w = 0, power_limit_w = 0;             // 0: not measured
   std::map<std::string, std::int64_t> memory_bytes;  // by purpose: weights, gradients, …, peak
-  // NVML readings of this rank's GPU; unavailable values are absent. Instantaneous: utilization_percent (share of the
+  // NVML readings of this rank's GPU; unavailable values are absent. Instantaneous: utilization_percent (part of the
   // last sampling period with a kernel running), clock_mhz, memory_clock_mhz, memory_used_bytes (by all processes).
   // Counted during the step: nvlink_rx_bytes, nvlink_tx_bytes, pcie_rx_bytes, pcie_tx_bytes.
   std::map<std::string, std::int64_t> gpu;
@@ -168,10 +167,10 @@ struct LifecycleRecord {
   // Of `rank_up`: LibraryVersions of the rank. Null: unknown.
   json::value libraries;
   // Of `started`: 10^6 bytes of gradients in each all-reduce, as communication.bucket_mb says or as `auto` chose them.
-  // 0: unknown, or nothing is summed in buckets (a single rank, or ranks that share one copy of the model).
+  // 0: unknown, or nothing is summed in buckets (a single rank, or ranks with one copy of the model).
   double bucket_mb = 0;
   // Of `started`: who keeps the optimizer's state, as communication.optimizer says or as `auto` chose: "replicated",
-  // every host, or "sharded", each host a share. Empty: unknown.
+  // every host, or "sharded", each host a shard. Empty: unknown.
   std::string optimizer;
   // Of `started`: the run's labels on the server, an object of texts that check_labels() accepts. Null: none.
   json::value labels;

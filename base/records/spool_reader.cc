@@ -56,8 +56,8 @@ fs::path spool_path(const fs::path& folder, std::int64_t attempt, std::int64_t r
   return folder / fmt::format("attempt-{}", attempt) / fmt::format("rank-{}.jsonl", rank);
 }
 
-std::vector<SpoolPlace> list_spools(const fs::path& folder) {
-  std::vector<SpoolPlace> spools;
+std::vector<SpoolFile> list_spools(const fs::path& folder) {
+  std::vector<SpoolFile> spools;
   std::error_code absent;
   for (const auto& attempts : fs::directory_iterator(folder, absent)) {
     const auto attempt = number_in_name(attempts.path(), "attempt-", "");
@@ -67,7 +67,7 @@ std::vector<SpoolPlace> list_spools(const fs::path& folder) {
       if (rank) spools.push_back({*attempt, *rank, entry.path()});
     }
   }
-  std::ranges::sort(spools, {}, [](const SpoolPlace& place) { return std::pair(place.attempt, place.rank); });
+  std::ranges::sort(spools, {}, [](const SpoolFile& place) { return std::pair(place.attempt, place.rank); });
   return spools;
 }
 

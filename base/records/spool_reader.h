@@ -33,11 +33,11 @@ inline std::vector<std::filesystem::path> spool_parts(const std::filesystem::pat
 std::filesystem::path spool_path(const std::filesystem::path& folder, std::int64_t attempt, std::int64_t rank);
 
 /// The spools below FOLDER, by attempt and rank. Empty if there is no such folder.
-struct SpoolPlace {
+struct SpoolFile {
   std::int64_t attempt = 0, rank = 0;
   std::filesystem::path file;
 };
-std::vector<SpoolPlace> list_spools(const std::filesystem::path& folder);
+std::vector<SpoolFile> list_spools(const std::filesystem::path& folder);
 
 /// True if a process has the spool open for writing. False if there is no such file.
 bool has_writer(const std::filesystem::path& spool);

@@ -102,7 +102,7 @@ json::object comparison_json(const ComparedSetting& compared) {
           {"warnings", json::array(compared.warnings.begin(), compared.warnings.end())}};
 }
 
-/// Relative for a part that has a share in the step, otherwise in ms: of nearly nothing, any part is a multiple.
+/// Relative for a part that takes time in the step, otherwise in ms: of nearly nothing, any part is a multiple.
 std::string part_error(double measured, double predicted, double step_ms) {
   if (measured < min_relative_part * step_ms) return fmt::format("{:+.2f} ms", predicted - measured);
   return fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));

@@ -10,20 +10,10 @@
 
 namespace babelring {
 
-std::vector<std::pair<const char*, double>> named_parts(const insight::StepParts& parts) {
-  return {{"data_ms", parts.data},
-          {"transfer_ms", parts.transfer},
-          {"forward_ms", parts.forward},
-          {"backward_ms", parts.backward},
-          {"exposed_communication_ms", parts.exposed_communication},
-          {"optimizer_ms", parts.optimizer},
-          {"other_ms", parts.other}};
-}
-
 json::object prediction_json(const insight::RankRecord& record, const insight::RunSetup& setup,
                              const insight::Prediction& prediction) {
   json::object parts;
-  for (const auto& [name, ms] : named_parts(prediction.parts)) parts[name] = ms;
+  for (const auto& [name, ms] : insight::named_parts(prediction.parts)) parts[name] = ms;
   const insight::Topology& topology = setup.topology;
   return {{"model", record.model},
           {"machine", record.machine},
@@ -32,7 +22,7 @@ json::object prediction_json(const insight::RankRecord& record, const insight::R
           {"ranks", topology.ranks()},
           {"algorithm", word_of(insight::algorithm_choices(), topology.algorithm)},
           {"offered", insight::is_offered(topology.algorithm)},
-          {"wire", word_of(insight::wire_choices(), topology.wire)},
+          {"wire", word_of(wire_choices(), topology.wire)},
           {"optimizer", word_of(insight::optimizer_choices(), topology.optimizer)},
           {"updates", setup.updates},
           {"step_ms", json::object{{"median", prediction.step_ms.median},
@@ -60,7 +50,7 @@ json::object prediction_json(const insight::RankRecord& record, const insight::R
 
 std::string csv_header() {
   std::string header = "hosts,ranks_per_host,ranks,algorithm,wire,optimizer,step_ms,low_ms,high_ms,p95_ms,p99_ms";
-  for (const auto& [name, ms] : named_parts({})) header += std::string(",") + name;
+  for (const auto& [name, ms] : insight::named_parts({})) header += std::string(",") + name;
   return header + ",units_per_s,efficiency,host_megabytes\n";
 }
 
@@ -68,10 +58,10 @@ std::string csv_row(const insight::RunSetup& setup, const insight::Prediction& p
   const insight::Topology& topology = setup.topology;
   std::string row = fmt::format(
       "{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}", topology.hosts, topology.ranks_per_host, topology.ranks(),
-      word_of(insight::algorithm_choices(), topology.algorithm), word_of(insight::wire_choices(), topology.wire),
+      word_of(insight::algorithm_choices(), topology.algorithm), word_of(wire_choices(), topology.wire),
       word_of(insight::optimizer_choices(), topology.optimizer), prediction.step_ms.median, prediction.low_ms,
       prediction.high_ms, prediction.step_ms.p95, prediction.step_ms.p99);
-  for (const auto& [name, ms] : named_parts(prediction.parts)) row += fmt::format(",{:.6g}", ms);
+  for (const auto& [name, ms] : insight::named_parts(prediction.parts)) row += fmt::format(",{:.6g}", ms);
   return row + fmt::format(",{:.6g},{:.6g},{:.6g}\n", prediction.size_per_s, prediction.efficiency,
                            prediction.host_megabytes);
 }

@@ -13,9 +13,6 @@ class App;
 
 namespace babelring {
 
-/// The parts of a step with their names in records, in their order.
-std::vector<std::pair<const char*, double>> named_parts(const insight::StepParts& parts);
-
 /// A prediction with the run that it is for, as JSON.
 json::object prediction_json(const insight::RankRecord& record, const insight::RunSetup& setup,
                              const insight::Prediction& prediction);

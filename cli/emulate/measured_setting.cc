@@ -30,16 +30,11 @@ struct UpdateSums {
 
   void add(const StepRecord& step) {
     ++ranks;
-    step_ms += step.step_ms;
+    step_ms += step.times.step;
     size += static_cast<double>(step.target_tokens);
     larger_side += static_cast<double>(std::max(step.source_tokens, step.target_tokens));
     sent_bytes += static_cast<double>(step.communication_bytes);
-    parts.data += step.data_ms;
-    parts.forward += step.forward_ms;
-    parts.backward += step.backward_ms;
-    parts.exposed_communication += step.exposed_communication_ms;
-    parts.optimizer += step.optimizer_ms;
-    parts.other += step.other_ms;
+    for (const StepTimesMember& member : step_part_members) parts.*member.value += step.times.*member.value;
   }
 };
 
@@ -142,13 +137,13 @@ void take_from_config(const MeasuredRun& run, insight::RunSetup& setup) {
   insight::Topology& topology = setup.topology;
   topology.wire = insight::configured_wire(scalar("communication.gradient_wire"));
   const bool sharded = verdict::optimizer_placement(run.config, run.optimizer) == "sharded";
-  topology.optimizer = sharded ? insight::Optimizer::sharded : insight::Optimizer::replicated;
+  topology.optimizer = sharded ? OptimizerPlacement::sharded : OptimizerPlacement::replicated;
   topology.bf16_weights = scalar("training.precision") == "bf16";
   setup.bucket_mb = verdict::bucket_size(run.config, run.bucket_mb, false).mb;
   const std::string path = scalar("communication.all_reduce");
   const bool two_levels = topology.hosts > 1 && (path == "auto" || path == "two_level");
-  topology.algorithm = two_levels ? insight::Algorithm::two_level : insight::Algorithm::ring;
-  if (topology.hosts == 1 && run.sent_bytes <= 0) topology.algorithm = insight::Algorithm::one_copy;
+  topology.algorithm = two_levels ? AllReduceAlgorithm::two_level : AllReduceAlgorithm::ring;
+  if (topology.hosts == 1 && run.sent_bytes <= 0) topology.algorithm = AllReduceAlgorithm::shared_memory;
   const double limit = verdict::number_in(scalar("data.micro_batch_tokens"));
   setup.accumulate = limit > 0 ? std::max(1, static_cast<int>(std::ceil(run.larger_side / limit))) : 1;
 }

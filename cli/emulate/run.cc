@@ -204,7 +204,7 @@ void print_prediction(const insight::RankRecord& record, const insight::RunSetup
   const insight::Topology& topology = setup.topology;
   fmt::print("{} on {}: {} on {}, {}, {}{}\n", record.model, record.machine, counted(topology.ranks(), "rank"),
              counted(topology.hosts, "host"), word_of(insight::algorithm_choices(), topology.algorithm),
-             word_of(insight::wire_choices(), topology.wire), topology.shards_optimizer() ? ", optimizer sharded" : "");
+             word_of(wire_choices(), topology.wire), topology.shards_optimizer() ? ", optimizer sharded" : "");
   fmt::print("step      {}\n", step_with_error(record, prediction));
   fmt::print("          p95 {:.2f} ms, p99 {:.2f} ms over {} updates\n", prediction.step_ms.p95, prediction.step_ms.p99,
              setup.updates);

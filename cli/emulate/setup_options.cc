@@ -111,9 +111,9 @@ void SetupOptions::declare(CLI::App& command) {
       ->type_name("LINK");
   add_choice(command, "--algorithm", setup.topology.algorithm, insight::algorithm_choices(),
              "how gradients are summed; the worker does not offer tree");
-  add_choice(command, "--wire", setup.topology.wire, insight::wire_choices(), "type of gradients in messages");
+  add_choice(command, "--wire", setup.topology.wire, wire_choices(), "type of gradients in messages");
   add_choice(command, "--optimizer", setup.topology.optimizer, insight::optimizer_choices(),
-             "who keeps the optimizer's state; sharded: each host a share, whose weights it sends to the others");
+             "who keeps the optimizer's state; sharded: each host a shard, whose weights it sends to the others");
   add_choice(command, "--weights", setup.topology.bf16_weights, {{"bf16", true}, {"f32", false}},
              "type of the weights that a sharded optimizer sends");
   command.add_option("--bucket-mb", setup.bucket_mb, "MB of a bucket of f32 gradients; default: as recorded")

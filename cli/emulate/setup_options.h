@@ -20,7 +20,7 @@ namespace babelring {
 /// BUSY is the processor time that sending a gigabyte takes. A rate of 0 is an error.
 Result<insight::Link> parse_link(std::string_view text);
 
-/// The options that describe a run, which `nmt emulate run` and `scale` share.
+/// The options that describe a run, of `nmt emulate run` and `scale`.
 struct SetupOptions {
   std::string record_file, inside, between;
   insight::RunSetup setup;

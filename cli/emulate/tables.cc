@@ -147,14 +147,14 @@ insight::Figure measure_own(const StallsArguments& arguments) {
   OwnStallsPlan plan = arguments.plan;
   plan.folder = arguments.data;
   plan.workers = parse_counts(arguments.workers, "--workers", 1024);
-  std::istringstream shares(arguments.cached);
-  for (std::string item; std::getline(shares, item, ',');) {
-    const auto share = parse_decimal<double>(item);
-    if (!share || !(*share >= 0 && *share <= 1)) {
+  std::istringstream fractions(arguments.cached);
+  for (std::string item; std::getline(fractions, item, ',');) {
+    const auto fraction = parse_decimal<double>(item);
+    if (!fraction || !(*fraction >= 0 && *fraction <= 1)) {
       throw UsageFailure(
-          fmt::format("--cached: found '{}', expected shares from 0 to 1, such as 0,0.5,1", printable(item)));
+          fmt::format("--cached: found '{}', expected fractions from 0 to 1, such as 0,0.5,1", printable(item)));
     }
-    plan.cached.push_back(*share);
+    plan.cached.push_back(*fraction);
   }
   if (!arguments.read_rate.empty()) {
     const std::string_view text = arguments.read_rate;
@@ -197,7 +197,7 @@ void add_emulate_stalls(CLI::App& emulate) {
   command
       ->add_option(
           "--figure", a.figure,
-          "3: fetch stalls; 4: epoch by cached share; 5: loader workers; 6: preparation stalls; 9: several GPUs")
+          "3: fetch stalls; 4: epoch by cached part; 5: loader workers; 6: preparation stalls; 9: several GPUs")
       ->check(CLI::IsMember({3, 4, 5, 6, 9}));
   command->add_flag("--own", a.own, "measure epochs of --data with our own pipeline, waiting instead of computing");
   command

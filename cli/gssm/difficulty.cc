@@ -126,7 +126,7 @@ class DifficultyReport {
 
 DifficultyResult measure(const DifficultyCell& cell, double noise) {
   const GssmGenerator generator(make_gssm_graph(cell.options));
-  const GssmPlace place{.seed = static_cast<std::uint64_t>(cell.seed)};
+  const SequenceId place{.seed = static_cast<std::uint64_t>(cell.seed)};
   DifficultyResult result;
   result.difficulty = measure_difficulty(generator, place, cell.sequences, cell.length);
   result.difficulty_normalised = result.difficulty / noise;

@@ -134,8 +134,8 @@ constexpr double map_left = 90, map_top = 40, map_size = 480;
 /// From blue for `low` over white to red for `high`.
 std::string map_colour(double value, double low, double high) {
   const double part = high > low ? (value - low) / (high - low) : 0.5;
-  const auto channel = [](double share) {
-    return static_cast<int>(std::lround(255 - 155 * std::clamp(share, 0.0, 1.0)));
+  const auto channel = [](double fraction) {
+    return static_cast<int>(std::lround(255 - 155 * std::clamp(fraction, 0.0, 1.0)));
   };
   const double blue = std::max(0.0, 1 - 2 * part), red = std::max(0.0, 2 * part - 1);
   return fmt::format("rgb({},{},{})", channel(blue), channel(std::max(blue, red)), channel(red));

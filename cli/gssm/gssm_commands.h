@@ -13,7 +13,7 @@ class App;
 namespace babelring {
 
 /// GSSM: graph-structured state-space model, which generates sequences of known entropy (docs/lab/sequences.md).
-/// The options --config, key=value and --json, which the commands below `nmt gssm` share.
+/// The options --config, key=value and --json, of the commands below `nmt gssm`.
 struct GssmChoice {
   std::string file;
   std::vector<std::string> overrides;

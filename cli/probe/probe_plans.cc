@@ -15,7 +15,7 @@
 #include "cli/model_options.h"
 #include "cli/probe/probe.h"
 #include "nmt/core/machine.h"
-#include "nmt/ops/backend.h"
+#include "nmt/parallel/device.h"
 #include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {

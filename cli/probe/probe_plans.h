@@ -7,7 +7,6 @@
 
 #include "lab/probe/probe_run.h"
 #include "nmt/ops/backend.h"
-#include "nmt/parallel/device.h"
 
 namespace CLI {
 class App;

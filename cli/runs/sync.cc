@@ -24,14 +24,14 @@ namespace fs = std::filesystem;
 constexpr std::size_t max_batch_records = 1000;
 constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
 
-std::vector<SpoolPlace> spools_of_ended_run(const fs::path& folder) {
-  std::vector<SpoolPlace> spools = list_spools(folder / "spool");
+std::vector<SpoolFile> spools_of_ended_run(const fs::path& folder) {
+  std::vector<SpoolFile> spools = list_spools(folder / "spool");
   if (spools.empty()) {
     throw UsageFailure(
         fmt::format("{}: found no spool/attempt-*/rank-*.jsonl, expected the folder of a run", folder.string()));
   }
   const bool busy = has_writer(folder / "run.lock") ||
-                    std::ranges::any_of(spools, [](const SpoolPlace& spool) { return has_writer(spool.file); });
+                    std::ranges::any_of(spools, [](const SpoolFile& spool) { return has_writer(spool.file); });
   if (busy) {
     throw UsageFailure(
         fmt::format("{}: a process still trains there and sends its records itself, expected the folder "
@@ -185,14 +185,14 @@ void sync(const SyncArguments& arguments) {
 }  // namespace
 
 std::vector<SyncedRun> sync_runs(const std::vector<fs::path>& folders, const SyncOptions& options) {
-  std::vector<std::vector<SpoolPlace>> spools;
+  std::vector<std::vector<SpoolFile>> spools;
   for (const fs::path& folder : folders) spools.push_back(spools_of_ended_run(folder));
   HttpClient client(options.server.address, client_options(options.server));
   std::vector<SyncedRun> runs;
   for (std::size_t i = 0; i < folders.size(); ++i) {
     SyncedRun& run = runs.emplace_back(SyncedRun{.folder = folders[i]});
     RunSync sending(client, options, run);
-    for (const SpoolPlace& spool : spools[i]) sending.send(spool.file);
+    for (const SpoolFile& spool : spools[i]) sending.send(spool.file);
   }
   return runs;
 }

@@ -74,9 +74,9 @@ class RunFigures {
     const std::string state = !state_.empty() ? state_ : is_held(run) ? "running" : "lost";
     json::object item = {{"id", id_}, {"state", state}, {"detail", detail_}, {"update", last_step_.update}};
     if (last_step_.update > 0 && std::isfinite(last_step_.loss)) item["loss"] = last_step_.loss;
-    if (last_step_.step_ms > 0) {
+    if (last_step_.times.step > 0) {
       item["target_tokens_per_second"] =
-          static_cast<double>(last_step_.update_target_tokens) * 1000 / last_step_.step_ms;
+          static_cast<double>(last_step_.update_target_tokens) * 1000 / last_step_.times.step;
     }
     if (newest_) item["last_eval"] = *newest_;
     if (best_) item["best"] = *best_;

@@ -41,7 +41,7 @@ struct DryOptions {
   DryBatch batch(const TrainConfig& config, std::int64_t default_tokens) const;
 };
 
-/// A rank's share of an update as micro-batches allow, if one rank trains.
+/// A rank's part of an update as micro-batches allow, if one rank trains.
 std::int64_t micro_batch_tokens(const TrainConfig& config);
 
 /// Writes to the file, or to standard output without one. Throws Failure.

@@ -11,11 +11,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/options/choices.h"
 #include "base/options/usage.h"
 #include "base/text.h"
 #include "cli/model_options.h"
@@ -64,20 +64,20 @@ void print_csv(const std::vector<UnitCount>& counts) {
   }
 }
 
-std::string percent_text(double share) {
-  return fmt::format("{:.1f} %", 100 * share);
+std::string percent_text(double fraction) {
+  return fmt::format("{:.1f} %", 100 * fraction);
 }
 
 /// Prints two lines about the whole window first.
 void print_table(const ParameterWindow& window, const std::vector<UnitCount>& counts) {
   const Screen screen = Screen::of_stdout();
-  const RowShares shares = shares_of(window, 0, std::ssize(window.rows));
+  const RowShares rows = shares_of(window, 0, std::ssize(window.rows));
   screen.out << fmt::format("updates {} to {}, {} counted: {} rows of {} parameters\n", window.first_update,
                             window.last_update, window.updates, grouped(window.rows.size()), window.parameters.size());
   screen.out << fmt::format(
       "cold (changed in under 1 % of updates): {}; without a gradient: {}; lost in rounding: {}\n",
-      percent_text(shares.cold), percent_text(shares.untouched),
-      window.precision == "f32" ? "nothing, products read f32" : percent_text(shares.lost_in_rounding));
+      percent_text(rows.cold), percent_text(rows.untouched),
+      window.precision == "f32" ? "nothing, products read f32" : percent_text(rows.lost_in_rounding));
   Table table({{.title = "NAME", .importance = 100, .shrinks = true},
                {.title = "LABEL", .importance = 90},
                {.title = "ROWS", .right = true, .importance = 20},

@@ -29,7 +29,7 @@ std::string percent(double part) {
 }
 
 /// "12.3 ms (4.5 %)"
-std::string share(double ms, double total) {
+std::string percent(double ms, double total) {
   return fmt::format("{:.2f} ({})", ms, percent(total > 0 ? ms / total : 0));
 }
 
@@ -42,15 +42,15 @@ void print_ranks(const TimelineSummary& summary, const Screen& screen) {
                {.title = "OVERLAP", .right = true, .importance = 90},
                {.title = "WAITING FOR DATA", .right = true, .importance = 90},
                {.title = "OTHER", .right = true, .importance = 90}});
-  for (const RankShares& rank : summary.ranks) {
+  for (const RankSplit& rank : summary.ranks) {
     table.add({{fmt::format("{} on {}", rank.rank, printable(rank.host))},
                {fmt::format("{:.2f}", rank.total_ms)},
-               {share(rank.compute_ms, rank.total_ms)},
-               {share(rank.exposed_ms, rank.total_ms)},
+               {percent(rank.compute_ms, rank.total_ms)},
+               {percent(rank.exposed_ms, rank.total_ms)},
                {fmt::format("{:.2f}", rank.hidden_ms)},
                {rank.overlap ? percent(*rank.overlap) : "-"},
-               {share(rank.data_ms, rank.total_ms)},
-               {share(rank.other_ms, rank.total_ms)}});
+               {percent(rank.data_ms, rank.total_ms)},
+               {percent(rank.other_ms, rank.total_ms)}});
   }
   table.print(screen);
 }
@@ -97,7 +97,7 @@ json::value number_or_null(const std::optional<double>& number) {
 
 void print_json(const TraceFile& trace, const TimelineSummary& summary) {
   json::array ranks, ops, waiting;
-  for (const RankShares& rank : summary.ranks) {
+  for (const RankSplit& rank : summary.ranks) {
     ranks.push_back(json::object{{"rank", rank.rank},
                                  {"host", rank.host},
                                  {"total_ms", rank.total_ms},
@@ -163,10 +163,10 @@ struct LightArguments {
 
 json::object light_line(const StepRecord& step) {
   json::object line{{"step", step.update},
-                    {"data_io_time", step.data_ms / 1e3},
-                    {"model_time", (step.step_ms - step.data_ms) / 1e3},
+                    {"data_io_time", step.times.data / 1e3},
+                    {"model_time", (step.times.step - step.times.data) / 1e3},
                     {"flops", step.flops}};
-  if (step.step_ms > 0) line["token_freq"] = static_cast<double>(step.target_tokens) / step.step_ms * 1e3;
+  if (step.times.step > 0) line["token_freq"] = static_cast<double>(step.target_tokens) / step.times.step * 1e3;
   if (const auto peak = step.memory_bytes.find("peak"); peak != step.memory_bytes.end()) {
     line["mem_GiB"] = static_cast<double>(peak->second) / (std::int64_t{1} << 30);
   }

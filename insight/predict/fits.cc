@@ -10,8 +10,8 @@
 
 namespace babelring::insight {
 
-double quantile(std::span<const double> sorted, double share) {
-  const double at = share * static_cast<double>(sorted.size() - 1);
+double quantile(std::span<const double> sorted, double level) {
+  const double at = level * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(at);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);

@@ -14,8 +14,8 @@ struct Quantiles {
 /// Quantiles by linear interpolation between the two nearest ranks.
 Quantiles quantiles_of(std::vector<double> values);
 
-/// The quantile at `share` (0 to 1) of sorted values. Requires at least one value.
-double quantile(std::span<const double> sorted, double share);
+/// The quantile at `level` (0 to 1) of sorted values. Requires at least one value.
+double quantile(std::span<const double> sorted, double level);
 
 /// Derives an independent random 64-bit number from a seed and two indices.
 std::uint64_t draw_bits(std::uint64_t seed, std::uint64_t first, std::uint64_t second);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/sum_tree.h"
-
 namespace babelring::insight {
 namespace {
 
@@ -26,10 +24,10 @@ double tree_ms(const Topology& topology, double megabytes) {
   return (2 * depth + segments - 1) * ring_step_ms(topology, megabytes / segments);
 }
 
-/// Whether the worker sums between hosts by a tree. A reduce-scatter, of which each host gets a share, does so only
+/// Whether the worker sums between hosts by a tree. A reduce-scatter, of which each host gets a shard, does so only
 /// between a power of two of hosts.
 bool sums_by_tree(const Topology& topology, double megabytes) {
-  if (topology.wire != Wire::f32) return false;
+  if (topology.wire != GradientWire::f32) return false;
   if (topology.shards_optimizer() && pairing_hosts(topology.hosts) != topology.hosts) return false;
   const double shard_bytes = megabytes * 1e6 / topology.ranks_per_host;
   return tree_is_faster(topology.hosts, static_cast<std::int64_t>(std::min(shard_bytes, 1e18)));
@@ -62,13 +60,13 @@ struct Sent {
 };
 
 double in_messages(const Topology& topology, double megabytes) {
-  if (topology.algorithm == Algorithm::one_copy) return megabytes;
+  if (topology.algorithm == AllReduceAlgorithm::shared_memory) return megabytes;
   switch (topology.wire) {
-    case Wire::f32:
+    case GradientWire::f32:
       return megabytes;
-    case Wire::bf16:
+    case GradientWire::bf16:
       return megabytes / 2;
-    case Wire::int8:
+    case GradientWire::int8:
       return megabytes * 260 / 1024;  // an f32 scale for each 256 elements
   }
   return megabytes;
@@ -79,13 +77,13 @@ Sent sent_in_all_reduce(const Topology& topology, double megabytes) {
   if (topology.ranks() < 2) return {};
   const double n = topology.ranks(), r = topology.ranks_per_host, h = topology.hosts;
   const double sent = in_messages(topology, megabytes);
-  const double between = h > 1 ? 1 / r : 0;  // share of the ranks
+  const double between = h > 1 ? 1 / r : 0;  // fraction of the ranks
   switch (topology.algorithm) {
-    case Algorithm::two_level:
+    case AllReduceAlgorithm::two_level:
       return {2 * (r - 1) / r * sent, 2 * (h - 1) / h * sent / r};
-    case Algorithm::tree:
+    case AllReduceAlgorithm::tree:
       return {2 * sent * (1 - between), 2 * sent * between};
-    case Algorithm::one_copy:
+    case AllReduceAlgorithm::shared_memory:
       return {(n - 1) / n * sent, 0};
     default:
       return {2 * (n - 1) / n * sent * (1 - between), 2 * (n - 1) / n * sent * between};
@@ -98,7 +96,7 @@ Sent sent_in_sum(const Topology& topology, double megabytes) {
   return {part * all.inside, part * all.between};
 }
 
-/// The ranks of a host share the memory into which weights are gathered.
+/// Weights are gathered into memory that the ranks of a host have in common.
 Sent sent_in_gather(const Topology& topology, double megabytes) {
   const double h = topology.hosts;
   return {0, (h - 1) / h * weights_megabytes(topology, megabytes) / topology.ranks_per_host};
@@ -110,56 +108,51 @@ double busy_ms_of(const Topology& topology, const Sent& sent) {
 
 }  // namespace
 
-const Choices<Algorithm>& algorithm_choices() {
-  static const Choices<Algorithm> choices = {{"ring", Algorithm::ring},
-                                             {"tree", Algorithm::tree},
-                                             {"two_level", Algorithm::two_level},
-                                             {"one-copy", Algorithm::one_copy},
-                                             {"staged", Algorithm::staged}};
+const Choices<AllReduceAlgorithm>& algorithm_choices() {
+  using enum AllReduceAlgorithm;
+  static const Choices<AllReduceAlgorithm> choices = {
+      {"ring", ring}, {"tree", tree}, {"two_level", two_level}, {"shared_memory", shared_memory}, {"staged", staged}};
   return choices;
 }
 
-bool is_offered(Algorithm algorithm) {
-  return algorithm != Algorithm::tree;
+bool is_offered(AllReduceAlgorithm algorithm) {
+  return algorithm != AllReduceAlgorithm::tree;
 }
 
-const Choices<Optimizer>& optimizer_choices() {
-  static const Choices<Optimizer> choices = {{"replicated", Optimizer::replicated}, {"sharded", Optimizer::sharded}};
+const Choices<OptimizerPlacement>& optimizer_choices() {
+  static const Choices<OptimizerPlacement> choices = {{"replicated", OptimizerPlacement::replicated},
+                                                      {"sharded", OptimizerPlacement::sharded}};
   return choices;
 }
 
 bool Topology::can_shard_optimizer() const {
-  return algorithm == Algorithm::two_level || (algorithm == Algorithm::ring && ranks_per_host == 1);
+  return algorithm == AllReduceAlgorithm::two_level || (algorithm == AllReduceAlgorithm::ring && ranks_per_host == 1);
 }
 
-const Choices<Wire>& wire_choices() {
-  static const Choices<Wire> choices = {{"f32", Wire::f32}, {"bf16", Wire::bf16}, {"int8", Wire::int8}};
-  return choices;
-}
-
-Wire configured_wire(const std::string& word) {
+GradientWire configured_wire(const std::string& word) {
   for (const auto& [known, wire] : wire_choices()) {
     if (known == word) return wire;
   }
-  return Wire::f32;
+  return GradientWire::f32;
 }
 
 double sum_ms(const Topology& topology, double megabytes) {
   if (topology.ranks() < 2) return 0;
   const double n = topology.ranks(), sent = in_messages(topology, megabytes);
   switch (topology.algorithm) {
-    case Algorithm::ring:
+    case AllReduceAlgorithm::ring:
       return part_of_all_reduce(topology) * ring_ms(topology, sent);
-    case Algorithm::tree:
+    case AllReduceAlgorithm::tree:
       return tree_ms(topology, sent);
-    case Algorithm::two_level:
+    case AllReduceAlgorithm::two_level:
       return part_of_all_reduce(topology) * two_level_ms(topology, sent);
-    case Algorithm::one_copy:
+    case AllReduceAlgorithm::shared_memory:
       return topology.inside.message_ms(sent * (n - 1) / n) + topology.inside.latency_us * 1e-3;
-    case Algorithm::staged:
+    case AllReduceAlgorithm::staged:
       return ring_ms(topology, sent) + 2e-3 * megabytes * topology.device_copy_ms_per_gb;
+    default:
+      return 0;
   }
-  return 0;
 }
 
 double weights_megabytes(const Topology& topology, double megabytes) {

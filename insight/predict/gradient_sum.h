@@ -2,35 +2,19 @@
 
 #include <string>
 
-#include "base/options/choices.h"
+#include "base/gradient_sums.h"
 
 namespace babelring::insight {
 
-/// How the gradients of all ranks are summed.
-enum class Algorithm {
-  ring,       // 2 (n − 1) steps, each of 1/n of the bytes to the next rank
-  tree,       // segments go up to the root and down again, one behind the other; not the tree between hosts
-  two_level,  // reduce-scatter inside each host, a ring or tree between hosts, all-gather inside
-  one_copy,   // ranks of one host share one copy of the model: after backward each sums its shard of all gradients
-  staged,     // a ring in host memory after backward, with copies from the device and back
-};
-const Choices<Algorithm>& algorithm_choices();
+/// The algorithms that can be predicted. `shared_memory`: the ranks of one host have one copy of the model, and each
+/// sums its shard of all gradients after backward.
+const Choices<AllReduceAlgorithm>& algorithm_choices();
 /// Whether the worker sums gradients by this algorithm. Predictions for other algorithms carry a warning.
-bool is_offered(Algorithm algorithm);
-
-/// Element type of gradients in messages.
-enum class Wire { f32, bf16, int8 };
-const Choices<Wire>& wire_choices();
+bool is_offered(AllReduceAlgorithm algorithm);
+/// replicated and sharded.
+const Choices<OptimizerPlacement>& optimizer_choices();
 /// The wire of a configuration's communication.gradient_wire; f32 if that is unknown.
-Wire configured_wire(const std::string& word);
-
-/// Who keeps the optimizer's state.
-enum class Optimizer {
-  replicated,  // every host: gradients are summed for all hosts
-  sharded,     // each host a share: it receives the sums of its share only, and sends the others the weights that it
-               // updated, while the next forward pass begins
-};
-const Choices<Optimizer>& optimizer_choices();
+GradientWire configured_wire(const std::string& word);
 
 /// A connection between ranks, as each of them sees it, in each direction.
 struct Link {
@@ -47,16 +31,16 @@ struct Link {
 struct Topology {
   int hosts = 1, ranks_per_host = 1;
   Link inside = {}, between = {};  // between ranks of one host; between hosts, shared by the ranks of a host
-  Algorithm algorithm = Algorithm::ring;
-  Wire wire = Wire::f32;
-  Optimizer optimizer = Optimizer::replicated;
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
+  GradientWire wire = GradientWire::f32;
+  OptimizerPlacement optimizer = OptimizerPlacement::replicated;
   bool bf16_weights = true;          // that a sharded optimizer sends; false: f32
   double segment_mb = 0.0614;        // of the tree; as the worker's messages
   double device_copy_ms_per_gb = 0;  // of `staged`, each way
 
   int ranks() const { return hosts * ranks_per_host; }
   /// Whether hosts gather weights. One host keeps the whole state in any case.
-  bool shards_optimizer() const { return hosts > 1 && optimizer != Optimizer::replicated; }
+  bool shards_optimizer() const { return hosts > 1 && optimizer != OptimizerPlacement::replicated; }
   /// Whether the worker can shard the optimizer with this algorithm.
   bool can_shard_optimizer() const;
 };

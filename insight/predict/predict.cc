@@ -51,8 +51,8 @@ void check_setup(const RankRecord& record, const RunSetup& setup) {
                     word_of(optimizer_choices(), topology.optimizer), word_of(algorithm_choices(), topology.algorithm),
                     topology.ranks_per_host));
   }
-  if (topology.algorithm == Algorithm::one_copy && topology.hosts > 1) {
-    throw UsageFailure(fmt::format("algorithm one-copy: found {} hosts, expected 1", topology.hosts));
+  if (topology.algorithm == AllReduceAlgorithm::shared_memory && topology.hosts > 1) {
+    throw UsageFailure(fmt::format("algorithm shared_memory: found {} hosts, expected 1", topology.hosts));
   }
   for (const UpdateSizes& sizes : setup.sizes) {
     const bool fits = sizes.size() == 1 || sizes.size() == static_cast<std::size_t>(topology.ranks());
@@ -84,8 +84,8 @@ class TimesMaker {
     double factor = jitter_.draw(draw_bits(seed_, rank, number), 1);
     if (rank == 0) factor *= 1 + setup_.straggler / 100;
     const double n = setup_.accumulate, ranks = setup_.topology.ranks();
-    const bool one_copy = setup_.topology.algorithm == Algorithm::one_copy;
-    const double share = setup_.topology.shards_optimizer() ? 1.0 / setup_.topology.hosts : one_copy ? 1 / ranks : 1;
+    const bool one_copy = setup_.topology.algorithm == AllReduceAlgorithm::shared_memory;
+    const double part = setup_.topology.shards_optimizer() ? 1.0 / setup_.topology.hosts : one_copy ? 1 / ranks : 1;
     if (ranks > 1 && !one_copy) factor *= record_.calibration.crowding;
     const double backward = backward_.at(size) * factor;
     return {.read = n * setup_.read_ms,
@@ -94,7 +94,7 @@ class TimesMaker {
             .forward = n * forward_.at(size) * factor,
             .earlier_backward = (n - 1) * backward,
             .backward = backward,
-            .optimizer = optimizer_.at(size) * factor * share,
+            .optimizer = optimizer_.at(size) * factor * part,
             .other = other_.draw(draw_bits(seed_, rank, number + 2), 0)};
   }
 
@@ -110,9 +110,9 @@ class TimesMaker {
 std::vector<Bucket> summed_buckets(const RankRecord& record, const RunSetup& setup) {
   if (setup.topology.ranks() < 2) return {};
   std::vector<Bucket> buckets = record.buckets;
-  if (setup.topology.algorithm == Algorithm::one_copy) return {{record.gradient_megabytes(), 1}};
+  if (setup.topology.algorithm == AllReduceAlgorithm::shared_memory) return {{record.gradient_megabytes(), 1}};
   if (setup.bucket_mb > 0) buckets = rebucketed(buckets, setup.bucket_mb);
-  if (setup.topology.algorithm == Algorithm::staged) {
+  if (setup.topology.algorithm == AllReduceAlgorithm::staged) {
     for (Bucket& bucket : buckets) bucket.ready = 1;
   }
   return buckets;
@@ -143,19 +143,11 @@ SumPlan plan_of(const RankRecord& record, Topology topology, int accumulate, std
 class Totals {
  public:
   void add(const SimulatedUpdate& update) {
-    StepParts& sum = sum_;
-    const double share = 1 / static_cast<double>(update.ranks.size());
+    const double weight = 1 / static_cast<double>(update.ranks.size());
     double step = 0, end = 0;
     for (const RankOutcome& rank : update.ranks) {
-      sum.data += rank.data_wait * share;
-      sum.transfer += rank.transfer * share;
-      sum.forward += rank.forward * share;
-      sum.backward += rank.backward * share;
-      sum.exposed_communication += rank.exposed * share;
-      sum.optimizer += rank.optimizer * share;
-      sum.other += rank.other * share;
-      sum.waiting_for_slowest += rank.waiting_for_slowest * share;
-      step += (rank.end - rank.begin) * share;
+      StepParts::each([&](double StepParts::* part) { sum_.*part += rank.parts.*part * weight; });
+      step += (rank.end - rank.begin) * weight;
       end = std::max(end, rank.end);
     }
     for (const auto& collectives : {update.sums, update.gathers}) {

@@ -22,31 +22,10 @@ struct RunSetup {
   double bucket_mb = 0;  // 0: as recorded
   int accumulate = 1;    // micro-batches of the recorded size in each update; sums run beside the last one
   LoaderPlan loader = {};
-  double read_ms = 0;                   // of an update's bytes that are not cached, on the rank's share of the storage
+  double read_ms = 0;                   // of an update's bytes that are not cached, on the rank's part of the storage
   double straggler = 0;                 // per cent by which one rank computes slower than the others
   std::vector<UpdateSizes> sizes = {};  // of the updates, repeated in turn; empty: as recorded
   std::int64_t updates = 1000;
-};
-
-/// The parts of an update in ms, as step records have them: means over ranks and updates, which add up to the mean
-/// step.
-struct StepParts {
-  double data = 0;  // waiting for batches
-  double transfer = 0, forward = 0, backward = 0;
-  double exposed_communication = 0;
-  double optimizer = 0, other = 0;
-  double waiting_for_slowest = 0;  // part of exposed_communication
-
-  /// Calls `use` with a pointer to each member.
-  template <class Use>
-  static void each(Use use) {
-    for (double StepParts::* part : {&StepParts::data, &StepParts::transfer, &StepParts::forward, &StepParts::backward,
-                                     &StepParts::exposed_communication, &StepParts::optimizer, &StepParts::other,
-                                     &StepParts::waiting_for_slowest}) {
-      use(part);
-    }
-  }
-  double total() const { return data + transfer + forward + backward + exposed_communication + optimizer + other; }
 };
 
 /// Predicted times and rates of a run. Rates are of all ranks together.
@@ -55,7 +34,7 @@ struct Prediction {
   /// The interval of the median step, from the errors of the compute times and of the links. Equal to the median if
   /// none is known.
   double low_ms = 0, high_ms = 0;
-  StepParts parts;
+  StepParts parts;              // means over ranks and updates, which add up to the mean step
   double seconds = 0;           // of all updates
   double size_per_s = 0;        // in the record's unit
   double efficiency = 0;        // size_per_s over (ranks · that of one rank)

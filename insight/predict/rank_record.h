@@ -113,10 +113,10 @@ struct RankRecord {
   std::string difference_from(const RecordedModel& run) const;
   /// A line that says by which factor a size is outside of what was recorded; empty up to a factor of 2.
   std::string size_warning(double of_update) const;
-  /// Processors over which the processor time of a rank's messages is spread: its compute threads, or its share where
+  /// Processors over which the processor time of a rank's messages is spread: its compute threads, or its part where
   /// the machine has fewer processors than its ranks have compute threads.
   double processors_of_rank() const;
-  /// The rest of the rank's share of the machine, which its compute threads leave idle; 0 if the machine is unknown.
+  /// The rest of the rank's part of the machine, which its compute threads leave idle; 0 if the machine is unknown.
   double spare_processors_of_rank() const;
   /// MB of all buckets.
   double gradient_megabytes() const;

@@ -24,6 +24,15 @@ void add_collective(double asked, double ms, double rate, std::vector<Collective
 
 }  // namespace
 
+std::vector<std::pair<const char*, double>> named_parts(const StepParts& parts) {
+  std::vector<std::pair<const char*, double>> named;
+  for (const StepTimesMember& member : step_part_members) {
+    named.emplace_back(member.key, parts.*member.value);
+    if (member.value == &StepTimes::data) named.emplace_back("transfer_ms", parts.transfer);
+  }
+  return named;
+}
+
 Simulation::Simulation(std::size_t ranks, LoaderPlan loader) : loader_(loader), ranks_(ranks), outcomes_(ranks) {
   if (ranks == 0 || loader.threads < 1 || loader.prefetch < 1) {
     fail("simulation: found {} ranks, {} loader threads and {} prefetched batches, expected at least 1 of each", ranks,
@@ -75,14 +84,14 @@ double Simulation::run_forward(double begin, const SumPlan& plan, RankOutcome& o
   Pass pass{.time = begin};
   double waited = 0;
   for (std::size_t i = 0; i < gathers_.size(); ++i) {
-    pass.advance(plan.gathers[i].needed, out.forward, gathers_);
+    pass.advance(plan.gathers[i].needed, out.parts.forward, gathers_);
     const double wait = std::max(0.0, gathers_[i].end - pass.time);
     pass.time += wait;
     waited += wait;
   }
-  pass.advance(1, out.forward, gathers_);
-  out.forward = pass.time - begin - waited;
-  out.exposed = waited;
+  pass.advance(1, out.parts.forward, gathers_);
+  out.parts.forward = pass.time - begin - waited;
+  out.parts.exposed_communication = waited;
   return pass.time;
 }
 
@@ -101,7 +110,7 @@ void Simulation::run_sums(std::span<const RankTimes> times, const SumPlan& plan)
 void Simulation::run_gathers(const SumPlan& plan) {
   gathers_.clear();
   double asked = 0;
-  for (const RankOutcome& out : outcomes_) asked = std::max(asked, out.end - out.other);
+  for (const RankOutcome& out : outcomes_) asked = std::max(asked, out.end - out.parts.other);
   for (const SumPlan::Gather& gather : plan.gathers) {
     add_collective(asked, gather.ms, rate_beside(gather.ms, gather.busy_ms, plan), gathers_);
   }
@@ -115,13 +124,15 @@ std::span<const RankOutcome> Simulation::update(std::span<const RankTimes> times
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Rank& rank = ranks_[r];
     RankOutcome& out = outcomes_[r];
-    out = {.begin = rank.clock, .transfer = times[r].transfer, .forward = times[r].forward};
-    out.data_wait = std::max(0.0, batch_available(rank, times[r]) - rank.clock);
-    const double start = rank.clock + out.data_wait;
+    out = {.begin = rank.clock};
+    out.parts.transfer = times[r].transfer;
+    out.parts.forward = times[r].forward;
+    out.parts.data = std::max(0.0, batch_available(rank, times[r]) - rank.clock);
+    const double start = rank.clock + out.parts.data;
     rank.taken[updates_ % rank.taken.size()] = start;
-    const double forward_done = run_forward(start + out.transfer, plan, out);
+    const double forward_done = run_forward(start + out.parts.transfer, plan, out);
     rank.backward = {.time = forward_done + times[r].earlier_backward};
-    out.backward = -forward_done;  // until the end of backward is known
+    out.parts.backward = -forward_done;  // until the end of backward is known
   }
   run_sums(times, plan);
   double slowest = 0;
@@ -132,13 +143,14 @@ std::span<const RankOutcome> Simulation::update(std::span<const RankTimes> times
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const double done = ranks_[r].backward.time;
     RankOutcome& out = outcomes_[r];
-    out.backward += done;
+    out.parts.backward += done;
     const double exposed = sums_.empty() ? 0 : std::max(0.0, sums_.back().end - done);
-    out.exposed += exposed;
-    out.waiting_for_slowest = std::min(exposed, slowest - done);
-    out.optimizer = times[r].optimizer;
-    out.other = times[r].other;
-    out.end = done + exposed + out.optimizer + out.other;
+    out.parts.exposed_communication += exposed;
+    out.parts.waiting_for_slowest = std::min(exposed, slowest - done);
+    out.parts.optimizer = times[r].optimizer;
+    out.parts.other = times[r].other;
+    out.end = done + exposed + out.parts.optimizer + out.parts.other;
+    out.parts.step = out.end - out.begin;
     ranks_[r].clock = out.end;
   }
   run_gathers(plan);

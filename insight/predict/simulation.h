@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "base/records/step_times.h"
 
 namespace babelring::insight {
 
@@ -30,7 +33,7 @@ struct SumPlan {
   std::vector<Sum> sums = {};
   std::vector<Gather> gathers = {};  // empty: the ranks need no weights of others
   double slowdown = 1;               // factor on computing while a sum or a gather is in progress
-  double processors = 1;             // of a rank, which share busy_ms
+  double processors = 1;             // of a rank, which divide busy_ms
 };
 
 /// The queue of batches between the loader and training.
@@ -39,12 +42,28 @@ struct LoaderPlan {
   int prefetch = 2;  // batches that are made or being made before training takes them
 };
 
-/// Times of one rank in one update, in ms of virtual time. end − begin is the sum of the parts below.
+/// The times of a predicted update in ms. The parts and `transfer` add up to `step`.
+struct StepParts : StepTimes {
+  double transfer = 0;             // of the batch to the device
+  double waiting_for_slowest = 0;  // part of exposed_communication in which the slowest rank was still computing
+
+  /// Calls `use` with a pointer to each part, and to waiting_for_slowest.
+  template <class Use>
+  static void each(Use use) {
+    for (const StepTimesMember& member : step_part_members) use(static_cast<double StepParts::*>(member.value));
+    use(&StepParts::transfer);
+    use(&StepParts::waiting_for_slowest);
+  }
+  double total() const { return transfer + sum_of_parts(); }
+};
+
+/// The parts of an update and their names in tables, as those of step records, in the order in which they follow.
+std::vector<std::pair<const char*, double>> named_parts(const StepParts& parts);
+
+/// One rank in one update, in ms of virtual time. end − begin is the sum of the parts.
 struct RankOutcome {
   double begin = 0, end = 0;
-  double data_wait = 0, transfer = 0, forward = 0, backward = 0, optimizer = 0, other = 0;
-  double exposed = 0;              // waiting for sums, and in forward for weights
-  double waiting_for_slowest = 0;  // part of `exposed` in which the slowest rank was still computing
+  StepParts parts = {};
 };
 
 /// The times of one gradient sum or gather.

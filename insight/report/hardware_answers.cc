@@ -52,7 +52,7 @@ std::optional<double> flop_utilization(const RunHistory& history) {
     if (rank.peak_flops <= 0) continue;
     for (const HistoryStep& step : rank.steps) {
       flops += step.flops;
-      peak += rank.peak_flops * step.times.step_ms / 1000;
+      peak += rank.peak_flops * step.times.step / 1000;
     }
   }
   if (flops <= 0 || peak <= 0) return std::nullopt;
@@ -64,9 +64,9 @@ std::optional<double> busy_share(const RunHistory& history) {
   double busy_ms = 0, ms = 0;
   for (const RankHistory& rank : history.ranks) {
     for (const HistoryStep& step : rank.steps) {
-      if (!(step.times.busy_fraction > 0)) continue;
-      busy_ms += step.times.busy_fraction * step.times.step_ms;
-      ms += step.times.step_ms;
+      if (!(step.busy_fraction > 0)) continue;
+      busy_ms += step.busy_fraction * step.times.step;
+      ms += step.times.step;
     }
   }
   return ms > 0 ? std::optional(busy_ms / ms) : std::nullopt;
@@ -164,13 +164,13 @@ Answer network_bottleneck(const RunHistory& history) {
   const verdict::Verdict verdict = verdict::judge(verdict_input(history));
   std::set<std::string> hosts;
   for (const RankHistory& rank : history.ranks) hosts.insert(rank.host);
-  const double exposed = mean_over(history, [](const HistoryStep& s) { return s.times.exposed_communication_ms; });
-  const double total = mean_over(history, [](const HistoryStep& s) { return s.times.communication_ms; });
-  const double step = mean_over(history, [](const HistoryStep& s) { return s.times.step_ms; });
-  const double model = mean_over(history, [](const HistoryStep& s) { return s.times.communication_bytes; });
-  const double sent = mean_over(history, [](const HistoryStep& s) { return s.times.network_tx_bytes; });
+  const double exposed = mean_over(history, [](const HistoryStep& s) { return s.times.exposed_communication; });
+  const double total = mean_over(history, [](const HistoryStep& s) { return s.times.communication; });
+  const double step = mean_over(history, [](const HistoryStep& s) { return s.times.step; });
+  const double model = mean_over(history, [](const HistoryStep& s) { return s.communication_bytes; });
+  const double sent = mean_over(history, [](const HistoryStep& s) { return s.network_tx_bytes; });
   const double received = mean_over(history, [](const HistoryStep& s) { return s.network_rx_bytes; });
-  const auto link = known_values(history, [](const HistoryStep& s) { return s.times.network_link_bytes_per_second; });
+  const auto link = known_values(history, [](const HistoryStep& s) { return s.network_link_bytes_per_second; });
   const bool bound = verdict.kind == verdict::Kind::network_bound;
   const std::string sums =
       exposed > total
@@ -221,11 +221,11 @@ std::map<std::string, HostSteps> steps_by_host(const RunHistory& history) {
     const auto [found, is_new] = hosts.try_emplace(rank.host);
     if (!is_new) continue;
     for (const HistoryStep& step : rank.steps) {
-      if (step.times.step_ms <= 0) continue;
-      found->second.step.push_back(step.times.step_ms);
-      found->second.exposed.push_back(step.times.exposed_communication_ms);
-      found->second.rate.push_back(step.times.network_tx_bytes / step.times.step_ms * 1000);
-      if (step.times.communication_bytes > 0) found->second.sends = true;
+      if (step.times.step <= 0) continue;
+      found->second.step.push_back(step.times.step);
+      found->second.exposed.push_back(step.times.exposed_communication);
+      found->second.rate.push_back(step.network_tx_bytes / step.times.step * 1000);
+      if (step.communication_bytes > 0) found->second.sends = true;
     }
   }
   return hosts;

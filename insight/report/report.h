@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/json.h"
-#include "base/options/choices.h"
 #include "base/records/library_versions.h"
 #include "insight/report/answers.h"
 #include "insight/report/run_history.h"

@@ -35,8 +35,8 @@ std::string ms_words(double ms) {
   return amount_words(ms) + " ms";
 }
 
-std::string percent_words(double share) {
-  const double percent = 100 * share;
+std::string percent_words(double fraction) {
+  const double percent = 100 * fraction;
   if (percent != 0 && std::abs(percent) < 1) return fmt::format("{:.2g} %", percent);
   return fmt::format("{:.{}f} %", percent, std::abs(percent) < 9.95 ? 1 : 0);
 }

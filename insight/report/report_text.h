@@ -12,7 +12,7 @@ std::string duration_words(double seconds);
 /// "1,713 ms", "41.2 ms", "0.53 ms".
 std::string ms_words(double ms);
 /// "73 %", "0.8 %".
-std::string percent_words(double share);
+std::string percent_words(double fraction);
 /// 10^6 bytes: "365.3 MB", "1,240 MB".
 std::string megabytes_words(double bytes);
 /// Powers of 1024: "812.85 MiB", "3.1 KiB", "512 bytes".

@@ -60,10 +60,10 @@ void remove_removed_checkpoints(RunHistory& history) {
 verdict::Pause pause_of(const RunHistory& history, verdict::Pause::Kind kind, std::int64_t update, double seconds) {
   verdict::Pause pause{.kind = kind, .update = update, .seconds = seconds};
   const auto& steps = history.first_rank()->steps;
-  const auto found = std::ranges::lower_bound(steps, update, {}, [](const HistoryStep& s) { return s.times.update; });
-  if (found == steps.end() || found + 1 == steps.end() || found->times.update != update) return pause;
-  const verdict::Step &before = found->times, &after = (found + 1)->times;
-  if (after.update == update + 1) pause.gap_ms = static_cast<double>(after.time_ms - before.time_ms) - after.step_ms;
+  const auto found = std::ranges::lower_bound(steps, update, {}, [](const HistoryStep& s) { return s.update; });
+  if (found == steps.end() || found + 1 == steps.end() || found->update != update) return pause;
+  const verdict::Step &before = *found, &after = *(found + 1);
+  if (after.update == update + 1) pause.gap_ms = static_cast<double>(after.time_ms - before.time_ms) - after.times.step;
   return pause;
 }
 
@@ -93,34 +93,27 @@ void add_pauses(const RunHistory& history, std::int64_t first, verdict::Input& i
 
 HistoryStep history_step(std::int64_t attempt, std::int64_t time_ms, const StepRecord& record) {
   const auto utilization = record.gpu.find("utilization_percent");
-  HistoryStep step{
-      .attempt = attempt,
-      .network_rx_bytes = static_cast<double>(record.network_rx_bytes),
-      .flops = record.flops,
-      .power_w = record.power_w,
-      .power_limit_w = record.power_limit_w,
-      .utilization_percent = utilization == record.gpu.end() ? 0 : static_cast<double>(utilization->second),
-      .source_tokens = static_cast<double>(record.source_tokens),
-      .update_target_tokens = static_cast<double>(record.update_target_tokens),
-      .nll = record.nll,
-      .learning_rate = record.learning_rate,
-      .epoch = record.epoch};
-  step.times = {.update = record.update,
-                .time_ms = time_ms,
-                .step_ms = record.step_ms,
-                .data_ms = record.data_ms,
-                .forward_ms = record.forward_ms,
-                .backward_ms = record.backward_ms,
-                .exposed_communication_ms = record.exposed_communication_ms,
-                .optimizer_ms = record.optimizer_ms,
-                .other_ms = record.other_ms,
-                .communication_ms = record.communication_ms,
-                .communication_bytes = static_cast<double>(record.communication_bytes),
-                .network_tx_bytes = static_cast<double>(record.network_tx_bytes),
-                .network_link_bytes_per_second = static_cast<double>(record.network_link_bytes_per_second),
-                .busy_fraction = record.busy_fraction,
-                .skipped = record.skipped,
-                .target_tokens = static_cast<double>(record.target_tokens)};
+  HistoryStep step;
+  step.attempt = attempt;
+  step.update = record.update;
+  step.time_ms = time_ms;
+  step.times = record.times;
+  step.communication_bytes = static_cast<double>(record.communication_bytes);
+  step.network_rx_bytes = static_cast<double>(record.network_rx_bytes);
+  step.network_tx_bytes = static_cast<double>(record.network_tx_bytes);
+  step.network_link_bytes_per_second = static_cast<double>(record.network_link_bytes_per_second);
+  step.busy_fraction = record.busy_fraction;
+  step.skipped = record.skipped;
+  step.flops = record.flops;
+  step.power_w = record.power_w;
+  step.power_limit_w = record.power_limit_w;
+  if (utilization != record.gpu.end()) step.utilization_percent = static_cast<double>(utilization->second);
+  step.source_tokens = static_cast<double>(record.source_tokens);
+  step.target_tokens = static_cast<double>(record.target_tokens);
+  step.update_target_tokens = static_cast<double>(record.update_target_tokens);
+  step.nll = record.nll;
+  step.learning_rate = record.learning_rate;
+  step.epoch = record.epoch;
   return step;
 }
 
@@ -129,7 +122,7 @@ const RankHistory* RunHistory::first_rank() const {
 }
 
 std::int64_t RunHistory::last_update() const {
-  return first_rank() == nullptr ? 0 : first_rank()->steps.back().times.update;
+  return first_rank() == nullptr ? 0 : first_rank()->steps.back().update;
 }
 
 bool RunHistory::of_sequences() const {
@@ -154,10 +147,10 @@ void complete_history(RunHistory& history) {
     return rank.steps.empty() || (history.world_size > 0 && rank.rank >= history.world_size);
   });
   std::int64_t last = 0;
-  for (const RankHistory& rank : history.ranks) last = std::max(last, rank.steps.back().times.update);
+  for (const RankHistory& rank : history.ranks) last = std::max(last, rank.steps.back().update);
   const StepThinning thinning(last, std::max(history.world_size, static_cast<std::int64_t>(history.ranks.size())));
   for (RankHistory& rank : history.ranks) {
-    std::erase_if(rank.steps, [&](const HistoryStep& s) { return !thinning.keeps(rank.rank, s.times.update); });
+    std::erase_if(rank.steps, [&](const HistoryStep& s) { return !thinning.keeps(rank.rank, s.update); });
   }
   const auto by_time = [](const LifecycleEvent& a, const LifecycleEvent& b) {
     return std::tie(a.attempt, a.time_ms) < std::tie(b.attempt, b.time_ms);
@@ -182,18 +175,17 @@ verdict::Input verdict_input(const RunHistory& history) {
   const StepThinning thinning(history.last_update(),
                               std::max(history.world_size, static_cast<std::int64_t>(history.ranks.size())));
   for (const RankHistory& rank : history.ranks) {
-    if (rank.steps.back().times.update < thinning.oldest_recent()) continue;  // the rank has stopped reporting
+    if (rank.steps.back().update < thinning.oldest_recent()) continue;  // the rank has stopped reporting
     verdict::RankSteps& of_rank = input.ranks.emplace_back();
     of_rank.rank = rank.rank;
     of_rank.host = rank.host;
     for (const HistoryStep& step : rank.steps) {
-      if (step.attempt == history.attempt && step.times.update >= thinning.oldest_recent())
-        of_rank.steps.push_back(step.times);
+      if (step.attempt == history.attempt && step.update >= thinning.oldest_recent()) of_rank.steps.push_back(step);
     }
   }
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const HistoryStep& step : history.first_rank()->steps) {
-    if (step.attempt == history.attempt) first = std::min(first, step.times.update);
+    if (step.attempt == history.attempt) first = std::min(first, step.update);
   }
   input.facts.first_update = first;
   add_pauses(history, first, input);

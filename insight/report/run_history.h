@@ -12,9 +12,8 @@
 namespace babelring::insight {
 
 /// One update as one rank reported it. Members and units are those of the step record (docs/formats.md).
-struct HistoryStep {
+struct HistoryStep : verdict::Step {
   std::int64_t attempt = 1;
-  verdict::Step times = {};
   double network_rx_bytes = 0, flops = 0, power_w = 0, power_limit_w = 0;
   double utilization_percent = 0;  // 0: unknown
   double source_tokens = 0, update_target_tokens = 0;
@@ -24,25 +23,18 @@ struct HistoryStep {
 /// Calls `value(key, member)` for each number of a step, with its metric key.
 template <class Step, class Visitor>
 void visit_values(Step& step, Visitor&& value) {
-  value("step_ms", step.times.step_ms);
-  value("data_ms", step.times.data_ms);
-  value("forward_ms", step.times.forward_ms);
-  value("backward_ms", step.times.backward_ms);
-  value("exposed_communication_ms", step.times.exposed_communication_ms);
-  value("optimizer_ms", step.times.optimizer_ms);
-  value("other_ms", step.times.other_ms);
-  value("communication_ms", step.times.communication_ms);
-  value("communication_bytes", step.times.communication_bytes);
-  value("network_tx_bytes", step.times.network_tx_bytes);
-  value("network_link_bytes_per_second", step.times.network_link_bytes_per_second);
-  value("busy_fraction", step.times.busy_fraction);
+  for (const StepTimesMember& member : step_times_members) value(member.key, step.times.*member.value);
+  value("communication_bytes", step.communication_bytes);
+  value("network_tx_bytes", step.network_tx_bytes);
+  value("network_link_bytes_per_second", step.network_link_bytes_per_second);
+  value("busy_fraction", step.busy_fraction);
   value("network_rx_bytes", step.network_rx_bytes);
   value("flops", step.flops);
   value("power_w", step.power_w);
   value("power_limit_w", step.power_limit_w);
   value("gpu.utilization_percent", step.utilization_percent);
   value("source_tokens", step.source_tokens);
-  value("target_tokens", step.times.target_tokens);
+  value("target_tokens", step.target_tokens);
   value("update_target_tokens", step.update_target_tokens);
   value("nll", step.nll);
   value("learning_rate", step.learning_rate);

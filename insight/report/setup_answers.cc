@@ -71,7 +71,7 @@ Plot rate_plot(const std::vector<HistoryStep>& steps) {
   const std::size_t count = std::min(plotted_points, steps.size());
   for (std::size_t i = 0; i < count; ++i) {
     const HistoryStep& step = steps[count < 2 ? 0 : i * (steps.size() - 1) / (count - 1)];
-    plot.x.push_back(static_cast<double>(step.times.update));
+    plot.x.push_back(static_cast<double>(step.update));
     rate.values.push_back(step.learning_rate);
   }
   plot.series = {std::move(rate)};
@@ -166,12 +166,11 @@ Answer learning_rate_plot(const RunHistory& history) {
   } else {
     answer.text = "The configuration does not name the schedule. ";
   }
-  answer.text +=
-      fmt::format("Its highest value was {} at update {}; the last, at update {}, is {}.",
-                  number_words(highest->learning_rate), count_words(static_cast<double>(highest->times.update)),
-                  count_words(static_cast<double>(last.times.update)), number_words(last.learning_rate));
+  answer.text += fmt::format("Its highest value was {} at update {}; the last, at update {}, is {}.",
+                             number_words(highest->learning_rate), count_words(static_cast<double>(highest->update)),
+                             count_words(static_cast<double>(last.update)), number_words(last.learning_rate));
   answer.add("peak", highest->learning_rate);
-  answer.add("peak_update", static_cast<double>(highest->times.update), "updates");
+  answer.add("peak_update", static_cast<double>(highest->update), "updates");
   answer.add("last", last.learning_rate);
   answer.plots.push_back(rate_plot(steps));
   answer.rests_on = {"learning_rate of rank 0's step records", "the resolved configuration"};

@@ -29,7 +29,7 @@ void HistoryCollector::add(const RecordHeader& header, const StepRecord& step) {
   RankHistory& rank = ranks_[header.rank];
   auto& steps = rank.steps;
   // An earlier update than the last: training was resumed or went back.
-  while (!steps.empty() && steps.back().times.update >= step.update) steps.pop_back();
+  while (!steps.empty() && steps.back().update >= step.update) steps.pop_back();
   steps.push_back(history_step(header.attempt, header.time_ms, step));
   rank.rank = header.rank;
   rank.host = header.host;
@@ -43,7 +43,7 @@ void HistoryCollector::thin() {
   steps_ = 0;
   for (auto& [number, rank] : ranks_) {
     std::erase_if(rank.steps,
-                  [&, rank = number](const HistoryStep& step) { return !thinning.keeps(rank, step.times.update); });
+                  [&, rank = number](const HistoryStep& step) { return !thinning.keeps(rank, step.update); });
     steps_ += rank.steps.size();
   }
 }

@@ -98,7 +98,7 @@ Moments moments_of(std::span<const double> x, std::span<const double> y) {
   return m;
 }
 
-/// Ranks from 1; equal values share the mean of their ranks.
+/// Ranks from 1; equal values have the mean of their ranks.
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -75,7 +75,7 @@ Estimate change_by_doubling(std::span<const double> u, std::span<const double> y
 /// Pearson's correlation with its interval by Fisher's transformation. Nothing with fewer than four points or where one
 /// side does not vary.
 std::optional<Estimate> pearson(std::span<const double> x, std::span<const double> y);
-/// Spearman's: Pearson's of the ranks; equal values share the mean of their ranks.
+/// Spearman's: Pearson's of the ranks; equal values have the mean of their ranks.
 std::optional<Estimate> spearman(std::span<const double> x, std::span<const double> y);
 
 /// Student's t for a two-sided 95 % interval. Requires at least one degree of freedom.

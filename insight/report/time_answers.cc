@@ -29,7 +29,7 @@ class TimeWalk {
  public:
   explicit TimeWalk(const RunHistory& history) : history_(history), steps_(history.first_rank()->steps) {
     double sum = 0;
-    for (const HistoryStep& step : steps_) sum += step.times.step_ms;
+    for (const HistoryStep& step : steps_) sum += step.times.step;
     mean_ms_ = sum / static_cast<double>(steps_.size());
   }
 
@@ -39,14 +39,14 @@ class TimeWalk {
     double cursor = first;
     const HistoryStep* before = nullptr;
     for (const HistoryStep& step : steps_) {
-      const auto end = static_cast<double>(step.times.time_ms);
+      const auto end = static_cast<double>(step.time_ms);
       attempts.insert(step.attempt);
-      add_gap(before, step, cursor, end - step.times.step_ms - cursor);
-      split_.training += step.times.step_ms;
+      add_gap(before, step, cursor, end - step.times.step - cursor);
+      split_.training += step.times.step;
       cursor = end;
       before = &step;
     }
-    add_pause(before->times.update, history_.last_update(), last - cursor);
+    add_pause(before->update, history_.last_update(), last - cursor);
     split_.wall = last - first;
     split_.attempts = static_cast<std::int64_t>(attempts.size());
     for (double* part :
@@ -58,12 +58,12 @@ class TimeWalk {
 
  private:
   double first_ms() const {
-    const double begin = static_cast<double>(steps_.front().times.time_ms) - steps_.front().times.step_ms;
+    const double begin = static_cast<double>(steps_.front().time_ms) - steps_.front().times.step;
     return history_.events.empty() ? begin : std::min(begin, static_cast<double>(history_.events.front().time_ms));
   }
 
   double last_ms() const {
-    std::int64_t last = steps_.back().times.time_ms;
+    std::int64_t last = steps_.back().time_ms;
     for (const LifecycleEvent& event : history_.events) last = std::max(last, event.time_ms);
     for (const HistoryEval& eval : history_.evals) last = std::max(last, eval.time_ms);
     for (const HistoryCheckpoint& each : history_.checkpoints) last = std::max(last, each.time_ms);
@@ -83,18 +83,18 @@ class TimeWalk {
       return;
     }
     // Updates that were not read take the mean of those that were.
-    const auto unread = static_cast<double>(step.times.update - before->times.update - 1);
+    const auto unread = static_cast<double>(step.update - before->update - 1);
     if (unread > 0) {
       split_.estimated = true;
       split_.training += unread * mean_ms_;
       gap -= unread * mean_ms_;
     }
-    const bool back = went_back(cursor, static_cast<double>(step.times.time_ms));
+    const bool back = went_back(cursor, static_cast<double>(step.time_ms));
     split_.rewinds += back ? 1 : 0;
     if (back || before->attempt != step.attempt) {
       split_.lost += gap;
     } else {
-      add_pause(before->times.update, step.times.update - 1, gap);
+      add_pause(before->update, step.update - 1, gap);
     }
   }
 
@@ -134,7 +134,7 @@ constexpr const char* no_steps = "rank 0 has not reported any update";
 
 std::vector<double> step_times(const RankHistory& rank) {
   std::vector<double> times;
-  for (const HistoryStep& step : rank.steps) times.push_back(step.times.step_ms);
+  for (const HistoryStep& step : rank.steps) times.push_back(step.times.step);
   return times;
 }
 
@@ -143,7 +143,7 @@ std::string steps_read(const RunHistory& history) {
   const auto& steps = history.first_rank()->steps;
   const std::int64_t updates = history.last_update();
   const auto read = static_cast<double>(steps.size());
-  if (steps.front().times.update == 1 && updates == static_cast<std::int64_t>(steps.size()))
+  if (steps.front().update == 1 && updates == static_cast<std::int64_t>(steps.size()))
     return count_of(read, "step record") + " of rank 0";
   return fmt::format("{} of rank 0, of {}", count_of(read, "step record"),
                      count_of(static_cast<double>(updates), "update"));
@@ -171,9 +171,9 @@ TokenRates token_rates(const RunHistory& history) {
   for (const RankHistory& rank : history.ranks) {
     double seconds = 0, source = 0, target = 0;
     for (const HistoryStep& step : rank.steps) {
-      seconds += step.times.step_ms / 1000;
+      seconds += step.times.step / 1000;
       source += step.source_tokens;
-      target += step.times.target_tokens;
+      target += step.target_tokens;
     }
     if (seconds <= 0) continue;
     rates.source += source / seconds;

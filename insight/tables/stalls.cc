@@ -70,7 +70,7 @@ struct DiskPoint {
   Epoch epoch;
 };
 
-/// The stall for a share not cached is proportional to it; the rate is fitted to all points but one.
+/// The stall for a part not cached is proportional to it; the rate is fitted to all points but one.
 double stall_without(const std::vector<DiskPoint>& points, std::size_t left_out) {
   std::vector<std::vector<double>> rows;
   std::vector<double> stalls;
@@ -153,9 +153,9 @@ Figure epoch_splits(const CsvTable& table) {
   }
   figure.error = summary_of(errors);
   figure.notes = {error_text(figure.error) + ", of the epoch",
-                  "predicted: the share that is not cached, at a rate fitted to the disk's other points"};
+                  "predicted: the part that is not cached, at a rate fitted to the disk's other points"};
   for (const std::string& disk : disks) {
-    figure.plots.push_back(bars(figure, disk, Plot::Kind::bars, "Epoch by cached share, " + disk, "cached"));
+    figure.plots.push_back(bars(figure, disk, Plot::Kind::bars, "Epoch by cached part, " + disk, "cached"));
   }
   return figure;
 }
@@ -265,7 +265,7 @@ Figure gpu_scaling(const CsvTable& one_and_two, const CsvTable& compute, std::st
   const std::int64_t parameters = image_model_parameters(model);
   if (parameters == 0) throw UsageFailure(fmt::format("figure 9: the number of parameters of {} is unknown", model));
   const RankRecord record = record_of(profile, 0, parameters, 25);
-  // GPUs of one host share its bus, over which a batch of f32 images takes the recorded transfer time.
+  // GPUs of one host have one bus, over which a batch of f32 images takes the recorded transfer time.
   const double megabytes = record.size * 3 * 224 * 224 * 4e-6,
                transfer_ms = record.phase_ms("transfer").at(record.size);
   if (transfer_ms <= 0) throw UsageFailure(fmt::format("figure 9: {} has no transfer times, expected some", model));

@@ -17,7 +17,7 @@ enum class Origin { measured, redrawn, predicted };  // redrawn: read off a publ
 /// A value of a figure.
 struct FigurePoint {
   std::string group;     // "ssd", "workers 3"
-  std::string category;  // position on the x axis: a model, a share, a number of workers
+  std::string category;  // position on the x axis: a model, a cached part, a number of workers
   std::string part;      // "fetch stall", "compute"
   Origin origin = Origin::measured;
   double value = 0;
@@ -36,8 +36,8 @@ struct Figure {
 /// compute). Columns: model, data_wait_s, transfer_s, compute_s, data_wait_cached_s, plotted_percent.
 Figure fetch_stalls(const CsvTable& table);
 
-/// The epoch by cached share on each disk: fetch stall, transfer and compute. The stall is predicted from the disk's
-/// other points, as the share that is not cached over a rate. Columns: disk, cached_share, fetch_stall_s, transfer_s,
+/// The epoch by cached part on each disk: fetch stall, transfer and compute. The stall is predicted from the disk's
+/// other points, as the part that is not cached over a rate. Columns: disk, cached_share, fetch_stall_s, transfer_s,
 /// compute_s.
 Figure epoch_splits(const CsvTable& table);
 
@@ -64,7 +64,7 @@ struct MeasuredStall {
   double wait_s = 0, compute_s = 0;  // of the epoch, which is the sum of both
 };
 
-/// Our own epochs by cached share, a group for each number of workers: compute, preparation stall (the wait with all
+/// Our own epochs by cached part, a group for each number of workers: compute, preparation stall (the wait with all
 /// data cached) and fetch stall (the rest of the wait). Requires a point with all cached for each number of workers.
 Figure own_stalls(const std::vector<MeasuredStall>& epochs);
 

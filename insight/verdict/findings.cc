@@ -25,8 +25,8 @@ std::string about(double ms) {
   return "about " + amount(std::round(ms / unit) * unit) + " ms";
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.0f} %", 100 * share);
+std::string percent(double fraction) {
+  return fmt::format("{:.0f} %", 100 * fraction);
 }
 
 std::string of_update(const Findings& findings, double ms) {
@@ -62,21 +62,21 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
             "training.threads each; every rank adds latency, and sending fewer bytes would not help",
             double_update};
   }
-  const insight::Wire wire = insight::configured_wire(facts.gradient_wire);
-  if (traffic.hosts > 1 && wire == insight::Wire::f32) {
+  const GradientWire wire = insight::configured_wire(facts.gradient_wire);
+  if (traffic.hosts > 1 && wire == GradientWire::f32) {
     return {
         "bf16 gradients",
         "set communication.gradient_wire=bf16, which halves the bytes, or raise data.tokens_per_update so that each "
         "all-reduce covers more tokens",
-        {.wire = insight::Wire::bf16}};
+        {.wire = GradientWire::bf16}};
   }
   return {"doubling data.tokens_per_update",
           traffic.hosts > 1
               ? fmt::format(
                     "raise data.tokens_per_update so that each all-reduce covers more tokens, {}or use a faster "
                     "link",
-                    wire == insight::Wire::bf16 ? "set communication.gradient_wire=int8, which halves the bytes again, "
-                                                : "")
+                    wire == GradientWire::bf16 ? "set communication.gradient_wire=int8, which halves the bytes again, "
+                                               : "")
               : "raise data.tokens_per_update, or use fewer ranks with more training.threads each: ranks on one "
                 "host exchange gradients through its memory",
           double_update};
@@ -91,24 +91,25 @@ std::string network_sentence(const Input& input, const Findings& findings) {
           : "";
   const std::optional<double> saving = saving_ms(input, remedy.predicted);
   return fmt::format("network-bound: {} of each step waits for all-reduce {}{}; {} would {}",
-                     percent(findings.share(findings.network_ms)), of_update(findings, findings.network_ms), latency,
-                     remedy.change, saving ? "save " + about(*saving) : "shorten that");
+                     percent(findings.fraction(findings.times.exposed_communication)),
+                     of_update(findings, findings.times.exposed_communication), latency, remedy.change,
+                     saving ? "save " + about(*saving) : "shorten that");
 }
 
 std::string straggler_sentence(const Input& input, const Findings& findings) {
   const std::string numbers = of_update(findings, findings.straggler_ms);
-  const std::string share = percent(findings.share(findings.straggler_ms));
+  const std::string fraction = percent(findings.fraction(findings.straggler_ms));
   if (findings.host_is_late) {
     return fmt::format(
         "straggler-bound: the other ranks wait for {} for {} of each step {}: its {} ranks are last in {} of {} "
         "updates",
-        findings.late_host, share, numbers, findings.late_host_ranks, findings.late_host_updates, findings.updates);
+        findings.late_host, fraction, numbers, findings.late_host_ranks, findings.late_host_updates, findings.updates);
   }
   if (!findings.one_is_late(input.ranks.size())) {
-    return fmt::format("straggler-bound: ranks wait for each other in turns for {} of each step {}", share, numbers);
+    return fmt::format("straggler-bound: ranks wait for each other in turns for {} of each step {}", fraction, numbers);
   }
   return fmt::format("straggler-bound: the other ranks wait for {} for {} of each step {}{}",
-                     name_of(input.ranks[findings.late_rank]), share, numbers,
+                     name_of(input.ranks[findings.late_rank]), fraction, numbers,
                      findings.late_with_data ? "; its batches arrive late" : "");
 }
 
@@ -132,37 +133,40 @@ std::string straggler_advice(const Input& input, const Findings& findings) {
 
 std::string pause_sentence(const char* name, const char* activity, const PauseCost& cost, const Findings& findings) {
   return fmt::format("{}-bound: {} of the time goes into {} ({:.1f} s each, every {:.0f} updates)", name,
-                     percent(findings.share(cost.ms_per_update)), activity, cost.ms_each / 1000, cost.updates_between);
+                     percent(findings.fraction(cost.ms_per_update)), activity, cost.ms_each / 1000,
+                     cost.updates_between);
 }
 
 std::string compute_sentence(const Findings& findings) {
   const std::string head =
-      fmt::format("compute-bound: {} of each step is compute {}", percent(findings.share(findings.compute_ms())),
-                  of_update(findings, findings.compute_ms()));
+      fmt::format("compute-bound: {} of each step is compute {}", percent(findings.fraction(findings.times.compute())),
+                  of_update(findings, findings.times.compute()));
   if (findings.busy_fraction < healthy_busy) {
     return head + fmt::format(", but its threads are busy only {} of the time", percent(findings.busy_fraction));
   }
-  if (findings.share(findings.optimizer_ms) > healthy_optimizer) {
-    return head + fmt::format(", of which the optimizer takes {} ms", amount(findings.optimizer_ms));
+  if (findings.fraction(findings.times.optimizer) > healthy_optimizer) {
+    return head + fmt::format(", of which the optimizer takes {} ms", amount(findings.times.optimizer));
   }
   return head +
          fmt::format("; waiting takes {} for data, {} for all-reduce, {} for other ranks; everything else takes {}",
-                     percent(findings.share(findings.data_ms)), percent(findings.share(findings.network_ms)),
-                     percent(findings.share(findings.straggler_ms)), percent(findings.share(findings.other_ms)));
+                     percent(findings.fraction(findings.times.data)),
+                     percent(findings.fraction(findings.times.exposed_communication)),
+                     percent(findings.fraction(findings.straggler_ms)),
+                     percent(findings.fraction(findings.times.other)));
 }
 
 std::string compute_advice(const Findings& findings) {
-  if (findings.share(findings.optimizer_ms) > healthy_optimizer) {
+  if (findings.fraction(findings.times.optimizer) > healthy_optimizer) {
     return fmt::format(
         "raise data.tokens_per_update: the optimizer costs the same for any number of tokens; doubling them would save "
         "{} per step",
-        about(findings.optimizer_ms / 2));
+        about(findings.times.optimizer / 2));
   }
   if (findings.busy_fraction < healthy_busy) {
     return "raise data.micro_batch_tokens or data.tokens_per_update, so that each matmul is large enough for all "
            "threads, or give each rank fewer training.threads";
   }
-  if (findings.share(findings.other_ms) >= bound_share) {
+  if (findings.fraction(findings.times.other) >= bound_fraction) {
     return "a large part of each step is outside the measured phases; check training.digest_every and other load on "
            "the hosts";
   }
@@ -180,15 +184,15 @@ std::string_view to_string(Kind kind) {
 
 bool Findings::one_is_late(std::size_t ranks) const {
   // Each of two equal ranks is last in half of the updates. With 20 or more updates, 0.75 is not chance.
-  return late_share >= std::max(0.6, 1.5 / static_cast<double>(std::max<std::size_t>(ranks, 1)));
+  return late_fraction >= std::max(0.6, 1.5 / static_cast<double>(std::max<std::size_t>(ranks, 1)));
 }
 
 double Findings::ms_of(Kind kind) const {
   switch (kind) {
     case Kind::network_bound:
-      return network_ms;
+      return times.exposed_communication;
     case Kind::data_bound:
-      return data_ms;
+      return times.data;
     case Kind::straggler_bound:
       return straggler_ms;
     case Kind::checkpoint_bound:
@@ -198,7 +202,7 @@ double Findings::ms_of(Kind kind) const {
     case Kind::healthy:
     case Kind::compute_bound:
     case Kind::host_contended:
-      return compute_ms();
+      return times.compute();
     case Kind::unknown:
       break;
   }
@@ -226,11 +230,11 @@ void find_late_host(const Input& input, const std::map<std::size_t, std::size_t>
   findings.late_host = most->first;
   findings.late_host_updates = most->second;
   findings.late_host_ranks = ranks[most->first];
-  findings.late_host_share = static_cast<double>(most->second) / static_cast<double>(findings.updates);
+  findings.late_host_fraction = static_cast<double>(most->second) / static_cast<double>(findings.updates);
   // Among equally fast hosts, each is last in proportion to its number of ranks.
   const double usual = static_cast<double>(findings.late_host_ranks) / static_cast<double>(input.ranks.size());
-  const bool late = findings.late_host_share >= std::clamp(1.5 * usual, 0.6, 0.95);
-  const bool rank_alone = findings.late_share > 0.8 * findings.late_host_share;
+  const bool late = findings.late_host_fraction >= std::clamp(1.5 * usual, 0.6, 0.95);
+  const bool rank_alone = findings.late_fraction > 0.8 * findings.late_host_fraction;
   findings.host_is_late =
       ranks.size() > 1 && !findings.late_host.empty() && findings.late_host_ranks > 1 && late && !rank_alone;
 }
@@ -239,19 +243,9 @@ void find_late_host(const Input& input, const std::map<std::size_t, std::size_t>
 
 Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
   Findings findings;
-  const auto typical = [&](auto member) {
-    std::vector<double> values;
-    values.reserve(window.size());
-    for (const UpdateSplit& update : window) values.push_back(update.*member);
-    return median(std::move(values));
-  };
-  findings.data_ms = typical(&UpdateSplit::data_ms);
-  findings.forward_ms = typical(&UpdateSplit::forward_ms);
-  findings.backward_ms = typical(&UpdateSplit::backward_ms);
-  findings.optimizer_ms = typical(&UpdateSplit::optimizer_ms);
-  findings.network_ms = typical(&UpdateSplit::network_ms);
-  findings.straggler_ms = typical(&UpdateSplit::straggler_ms);
-  findings.other_ms = typical(&UpdateSplit::other_ms) + between_steps_ms(input);
+  findings.times = median_times(window);
+  findings.times.other += between_steps_ms(input);
+  findings.straggler_ms = median_over(window, [](const UpdateSplit& update) { return update.straggler_ms; });
   findings.evaluation = pause_cost(input, Pause::Kind::evaluation);
   findings.checkpoint = pause_cost(input, Pause::Kind::checkpoint);
   findings.updates = window.size();
@@ -265,7 +259,7 @@ Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
   const auto most = std::max_element(last_place.begin(), last_place.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   findings.late_rank = most->first;
-  findings.late_share = static_cast<double>(most->second) / static_cast<double>(window.size());
+  findings.late_fraction = static_cast<double>(most->second) / static_cast<double>(window.size());
   findings.late_with_data = with_data[most->first] * 2 > most->second;
   find_late_host(input, last_place, findings);
 
@@ -277,7 +271,7 @@ Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
   }
   if (!busy.empty()) findings.busy_fraction = median(std::move(busy));
   if (findings.busy_fraction < contended_busy) findings.contended = contended_host(input.hosts);
-  findings.traffic = traffic_of(input, findings.network_ms, typical(&UpdateSplit::communication_ms));
+  findings.traffic = traffic_of(input, findings.times.exposed_communication, findings.times.communication);
   return findings;
 }
 
@@ -295,14 +289,14 @@ std::string sentence_of(Kind kind, const Input& input, const Findings& findings)
       return straggler_sentence(input, findings);
     case Kind::data_bound:
       return fmt::format("data-bound: {} of each step waits for its batch {}",
-                         percent(findings.share(findings.data_ms)), of_update(findings, findings.data_ms));
+                         percent(findings.fraction(findings.times.data)), of_update(findings, findings.times.data));
     case Kind::evaluation_bound:
       return pause_sentence("evaluation", "evaluations", findings.evaluation, findings);
     case Kind::checkpoint_bound:
       return pause_sentence("checkpoint", "checkpoints", findings.checkpoint, findings);
     case Kind::healthy:
-      return fmt::format("healthy: {} of each step is compute {}", percent(findings.share(findings.compute_ms())),
-                         of_update(findings, findings.compute_ms()));
+      return fmt::format("healthy: {} of each step is compute {}", percent(findings.fraction(findings.times.compute())),
+                         of_update(findings, findings.times.compute()));
     case Kind::compute_bound:
       return compute_sentence(findings);
     case Kind::host_contended:
@@ -331,7 +325,7 @@ std::string advice_of(Kind kind, const Input& input, const Findings& findings) {
       return advice + fmt::format(
                           "raise data.prefetch, put data.folder on a local disk, or leave a processor free for the "
                           "threads that prepare batches: saves up to {} ms per step",
-                          amount(findings.data_ms));
+                          amount(findings.times.data));
     case Kind::evaluation_bound:
       return advice + fmt::format(
                           "evaluate half as often (validation.every, bleu_every), or lower validation.max_sentences "

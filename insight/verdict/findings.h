@@ -27,28 +27,26 @@ std::string_view to_string(Kind kind);
 /// The time of one update by phase, in ms. Each phase is a median over the window; pauses are spread over the updates
 /// between them. The phases add up to total_ms().
 struct Findings {
-  double data_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0, network_ms = 0, straggler_ms = 0;
-  double other_ms = 0;  // unmeasured time within the step, and time between steps
+  StepTimes times = {};  // `other`: unmeasured time within the step, and time between steps
+  double straggler_ms = 0;
   PauseCost evaluation, checkpoint;
 
   std::size_t updates = 0, skipped = 0;
   std::size_t late_rank = 0;    // index into Input::ranks of the rank that is last most often
-  double late_share = 0;        // fraction of the window's updates in which that rank is last
+  double late_fraction = 0;     // fraction of the window's updates in which that rank is last
   bool late_with_data = false;  // that rank is usually late because it waits for its batches
   std::string late_host;        // host whose ranks together are last most often
   std::size_t late_host_ranks = 0, late_host_updates = 0;  // its ranks; updates in which one of them is last
-  double late_host_share = 0;                              // late_host_updates as a fraction of the window
+  double late_host_fraction = 0;                           // late_host_updates as a fraction of the window
   bool host_is_late = false;                               // the host as a whole is late, not one of its ranks
   const HostLoad* contended = nullptr;   // host whose processors other programs take; points into Input::hosts
   double busy_fraction = unknown_value;  // median over ranks and updates
   Traffic traffic;
 
-  double compute_ms() const { return forward_ms + backward_ms + optimizer_ms; }
   double total_ms() const {
-    return data_ms + compute_ms() + network_ms + straggler_ms + other_ms + evaluation.ms_per_update +
-           checkpoint.ms_per_update;
+    return times.sum_of_parts() + straggler_ms + evaluation.ms_per_update + checkpoint.ms_per_update;
   }
-  double share(double ms) const { return total_ms() > 0 ? ms / total_ms() : 0; }
+  double fraction(double ms) const { return total_ms() > 0 ? ms / total_ms() : 0; }
   /// Whether one of `ranks` ranks is late far more often than chance allows.
   bool one_is_late(std::size_t ranks) const;
   /// Whether at least 10 % of the updates were skipped, so that speed is secondary.
@@ -60,11 +58,11 @@ struct Findings {
 /// Measures where the time of the updates in `window` goes. `window` must not be empty. The result points into `input`.
 Findings find(const Input& input, const std::vector<UpdateSplit>& window);
 
-/// A loss of at least this share of an update's time is the run's bottleneck.
-inline constexpr double bound_share = 0.15;
-/// A run is healthy if compute takes at least `healthy_share` of its time, its threads are busy for at least
+/// A loss of at least this fraction of an update's time is the run's bottleneck.
+inline constexpr double bound_fraction = 0.15;
+/// A run is healthy if compute takes at least `healthy_fraction` of its time, its threads are busy for at least
 /// `healthy_busy` of the time, and the optimizer takes at most `healthy_optimizer` of it.
-inline constexpr double healthy_share = 0.85, healthy_busy = 0.7, healthy_optimizer = 0.25;
+inline constexpr double healthy_fraction = 0.85, healthy_busy = 0.7, healthy_optimizer = 0.25;
 /// Below this busy fraction, the run's threads get too little processor time if other programs compete for it.
 inline constexpr double contended_busy = 0.6;
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/sum_tree.h"
+#include "base/gradient_sums.h"
 #include "insight/predict/gradient_sum.h"
 #include "insight/steps.h"
 
@@ -22,8 +22,8 @@ double host_rate(const Input& input) {
   for (const RankSteps& rank : input.ranks) {
     std::vector<double> of_rank;
     for (const Step& step : rank.steps) {
-      if (step.communication_ms > 0 && std::isfinite(step.network_tx_bytes)) {
-        of_rank.push_back(step.network_tx_bytes / step.communication_ms * 1000);
+      if (step.times.communication > 0 && std::isfinite(step.network_tx_bytes)) {
+        of_rank.push_back(step.network_tx_bytes / step.times.communication * 1000);
       }
     }
     // All ranks on a host read the same interfaces, so take their maximum.
@@ -79,7 +79,7 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
     const auto places = static_cast<int>(equal ? traffic.hosts : facts.world_size);
     const bool may_choose = equal && !facts.on_gpus &&
                             (facts.all_reduce == "auto" || facts.all_reduce == "two_level") &&
-                            insight::configured_wire(facts.gradient_wire) == insight::Wire::f32;
+                            insight::configured_wire(facts.gradient_wire) == GradientWire::f32;
     const double shard_bytes = facts.bucket.mb * 1e6 * static_cast<double>(traffic.hosts) /
                                static_cast<double>(std::max<std::int64_t>(1, facts.world_size));
     const bool tree = may_choose && tree_is_faster(places, static_cast<std::int64_t>(shard_bytes));

@@ -18,33 +18,33 @@ bool is_pause(Kind kind) {
   return kind == Kind::evaluation_bound || kind == Kind::checkpoint_bound;
 }
 
-/// The largest loss if it reaches bound_share. Otherwise healthy or compute_bound, by how well the run computes.
+/// The largest loss if it reaches bound_fraction. Otherwise healthy or compute_bound, by how well the run computes.
 Kind choose(const Findings& findings) {
-  const auto share = [&](Kind kind) { return findings.share(findings.ms_of(kind)); };
+  const auto fraction = [&](Kind kind) { return findings.fraction(findings.ms_of(kind)); };
   const Kind greatest =
-      *std::max_element(losses.begin(), losses.end(), [&](Kind a, Kind b) { return share(a) < share(b); });
-  const bool bound = share(greatest) >= bound_share;
+      *std::max_element(losses.begin(), losses.end(), [&](Kind a, Kind b) { return fraction(a) < fraction(b); });
+  const bool bound = fraction(greatest) >= bound_fraction;
   // If other programs take the processors, waits for data, other ranks and local all-reduce are consequences of that.
   const bool elsewhere = is_pause(greatest) || (greatest == Kind::network_bound && findings.traffic.hosts > 1);
   if (findings.contended != nullptr && !(bound && elsewhere)) return Kind::host_contended;
   if (bound) return greatest;
   const bool busy = !(findings.busy_fraction < healthy_busy);  // unknown counts as busy
-  const bool large = findings.share(findings.optimizer_ms) <= healthy_optimizer;
-  const bool healthy =
-      findings.share(findings.compute_ms()) >= healthy_share && busy && large && !findings.skips_many_updates();
+  const bool large = findings.fraction(findings.times.optimizer) <= healthy_optimizer;
+  const bool healthy = findings.fraction(findings.times.compute()) >= healthy_fraction && busy && large &&
+                       !findings.skips_many_updates();
   return healthy ? Kind::healthy : Kind::compute_bound;
 }
 
 double ms_of(const UpdateSplit& update, Kind kind) {
   switch (kind) {
     case Kind::network_bound:
-      return update.network_ms;
+      return update.times.exposed_communication;
     case Kind::straggler_bound:
       return update.straggler_ms;
     case Kind::data_bound:
-      return update.data_ms;
+      return update.times.data;
     default:
-      return update.compute_ms();
+      return update.times.compute();
   }
 }
 
@@ -57,10 +57,10 @@ double agreement(Kind kind, const Findings& findings, const std::vector<UpdateSp
   if (kind == Kind::host_contended) return 1;  // does not depend on single updates
   const auto agrees = [&](const UpdateSplit& update) {
     const double mine = ms_of(update, kind), total = update.total_ms();
-    if (kind == Kind::healthy) return mine >= (healthy_share - 0.1) * total;
-    const double others = std::max({update.network_ms, update.straggler_ms, update.data_ms});
+    if (kind == Kind::healthy) return mine >= (healthy_fraction - 0.1) * total;
+    const double others = std::max({update.times.exposed_communication, update.straggler_ms, update.times.data});
     if (kind == Kind::compute_bound) return mine >= others;
-    return mine >= bound_share / 2 * total && mine >= others;
+    return mine >= bound_fraction / 2 * total && mine >= others;
   };
   return static_cast<double>(std::count_if(window.begin(), window.end(), agrees)) / static_cast<double>(window.size());
 }
@@ -69,14 +69,14 @@ double confidence_of(Kind kind, const Input& input, const Findings& findings, co
   const double sample = std::min(1.0, std::sqrt(static_cast<double>(window.size()) / 40));
   const auto world = static_cast<double>(std::max<std::int64_t>(input.facts.world_size, 1));
   const double seen = std::min(1.0, static_cast<double>(input.ranks.size()) / world);
-  // The closer a share is to its threshold, the less certain the verdict.
+  // The closer a fraction is to its threshold, the less certain the verdict.
   double margin = 1;
   if (kind == Kind::healthy) {
-    margin = (findings.share(findings.compute_ms()) - healthy_share) / (1 - healthy_share);
+    margin = (findings.fraction(findings.times.compute()) - healthy_fraction) / (1 - healthy_fraction);
   } else if (kind == Kind::host_contended) {
     margin = 1 - findings.busy_fraction / contended_busy;
   } else if (kind != Kind::compute_bound) {
-    margin = findings.share(findings.ms_of(kind)) / bound_share - 1;
+    margin = findings.fraction(findings.ms_of(kind)) / bound_fraction - 1;
   }
   const double clear = 0.6 + 0.4 * std::clamp(margin, 0.0, 1.0);
   return std::clamp(sample * agreement(kind, findings, window) * seen * clear, 0.05, 0.99);
@@ -94,20 +94,20 @@ std::string capitalised(std::string text) {
 
 std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) {
   std::vector<Evidence> evidence;
-  const auto part = [&](const char* key, double ms) { evidence.push_back({key, ms, "ms", findings.share(ms)}); };
+  const auto part = [&](const char* key, double ms) { evidence.push_back({key, ms, "ms", findings.fraction(ms)}); };
   const auto number = [&](const char* key, double value, const char* unit) {
     if (std::isfinite(value)) evidence.push_back({key, value, unit, unknown_value});
   };
   part("update_ms", findings.total_ms());
-  part("data_ms", findings.data_ms);
-  part("forward_ms", findings.forward_ms);
-  part("backward_ms", findings.backward_ms);
-  part("optimizer_ms", findings.optimizer_ms);
-  part("network_wait_ms", findings.network_ms);
+  part("data_ms", findings.times.data);
+  part("forward_ms", findings.times.forward);
+  part("backward_ms", findings.times.backward);
+  part("optimizer_ms", findings.times.optimizer);
+  part("network_wait_ms", findings.times.exposed_communication);
   part("straggler_wait_ms", findings.straggler_ms);
   part("evaluation_ms", findings.evaluation.ms_per_update);
   part("checkpoint_ms", findings.checkpoint.ms_per_update);
-  part("other_ms", findings.other_ms);
+  part("other_ms", findings.times.other);
   number("communication_ms", findings.traffic.communication_ms, "ms");
   if (findings.traffic.bytes_per_second > 0) number("host_tx", findings.traffic.bytes_per_second, "bytes/s");
   if (findings.traffic.hosts > 1) number("link_share", findings.traffic.link_share, "of the link's rate");
@@ -121,8 +121,8 @@ std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) 
   }
   if (findings.straggler_ms > 0) {
     number("last_rank", static_cast<double>(input.ranks[findings.late_rank].rank), "rank");
-    number("last_rank_updates", findings.late_share, "of updates");
-    if (findings.host_is_late) number("last_host_updates", findings.late_host_share, "of updates");
+    number("last_rank_updates", findings.late_fraction, "of updates");
+    if (findings.host_is_late) number("last_host_updates", findings.late_host_fraction, "of updates");
   }
   number("updates", static_cast<double>(findings.updates), "updates");
   if (findings.skipped > 0) number("skipped_updates", static_cast<double>(findings.skipped), "updates");
@@ -144,7 +144,7 @@ Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
   for (const RankSteps& rank : input.ranks) {
     most = std::max(most, rank.steps.size());
     least = std::min(least, rank.steps.size());
-    for (const Step& step : rank.steps) timed = timed || step.forward_ms + step.backward_ms > 0;
+    for (const Step& step : rank.steps) timed = timed || step.times.forward + step.times.backward > 0;
   }
   if (most == 0) return unknown("no update has been reported yet", "wait for the first updates");
   if (!timed) {

@@ -15,7 +15,8 @@ struct Evidence {
   std::string key;
   double value = 0;
   std::string unit;
-  double share = unknown_value;  // fraction of an update's time, including its share of pauses; NaN if not a part of it
+  double fraction =
+      unknown_value;  // fraction of an update's time, including its fraction of pauses; NaN if not a part of it
 };
 
 /// The bottleneck of a run.

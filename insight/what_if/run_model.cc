@@ -20,14 +20,6 @@ constexpr double min_error = 0.005;
 constexpr std::uint64_t seed = 1;
 constexpr double max_rank_sums = 10'000;  // in a simulation, so that an answer takes some milliseconds
 
-template <class Value>
-double median_of(const std::vector<UpdateSplit>& window, Value value) {
-  std::vector<double> values;
-  values.reserve(window.size());
-  for (const UpdateSplit& update : window) values.push_back(value(update));
-  return median(std::move(values));
-}
-
 /// The median of a member of the window's steps over all ranks.
 double median_of_steps(const verdict::Input& input, const std::vector<UpdateSplit>& window,
                        double verdict::Step::* member) {
@@ -42,21 +34,11 @@ double median_of_steps(const verdict::Input& input, const std::vector<UpdateSpli
 
 StepParts measured_parts(const std::vector<UpdateSplit>& window) {
   StepParts parts;
-  const auto part = [&](double UpdateSplit::* member) {
-    return median_of(window, [member](const UpdateSplit& update) { return update.*member; });
-  };
-  parts.data = part(&UpdateSplit::data_ms);
-  parts.forward = part(&UpdateSplit::forward_ms);
-  parts.backward = part(&UpdateSplit::backward_ms);
-  parts.optimizer = part(&UpdateSplit::optimizer_ms);
-  parts.other = part(&UpdateSplit::other_ms);
-  parts.waiting_for_slowest = part(&UpdateSplit::straggler_ms);
-  parts.exposed_communication = part(&UpdateSplit::network_ms) + parts.waiting_for_slowest;
+  static_cast<StepTimes&>(parts) = verdict::median_times(window);
+  parts.waiting_for_slowest =
+      verdict::median_over(window, [](const UpdateSplit& update) { return update.straggler_ms; });
+  parts.exposed_communication += parts.waiting_for_slowest;
   return parts;
-}
-
-double compute_ms(const verdict::Step& step) {
-  return step.forward_ms + step.backward_ms + step.optimizer_ms;
 }
 
 /// Each rank's compute time over the median of all ranks in the same update; with one rank, over its own median.
@@ -64,7 +46,7 @@ std::vector<double> jitter_of(const verdict::Input& input, const std::vector<Upd
   std::map<std::int64_t, std::vector<double>> by_update;
   for (const verdict::RankSteps& rank : input.ranks) {
     for (const verdict::Step& step : rank.steps) {
-      if (step.update >= window.front().update) by_update[step.update].push_back(compute_ms(step));
+      if (step.update >= window.front().update) by_update[step.update].push_back(step.times.compute());
     }
   }
   std::vector<double> all, factors;
@@ -137,9 +119,10 @@ void RunModel::make_record() {
   record_.jitter = jitter_of(run_.input, window_);
   find_buckets();
   setup_.topology.wire = configured_wire(facts().gradient_wire);
-  const bool shares = facts().optimizer == "sharded";
-  if (shares && facts().on_gpus) assumed_.emplace_back("each GPU keeps all moments");
-  setup_.topology.optimizer = shares && !facts().on_gpus ? Optimizer::sharded : Optimizer::replicated;
+  const bool sharded = facts().optimizer == "sharded";
+  if (sharded && facts().on_gpus) assumed_.emplace_back("each GPU keeps all moments");
+  setup_.topology.optimizer =
+      sharded && !facts().on_gpus ? OptimizerPlacement::sharded : OptimizerPlacement::replicated;
   setup_.topology.bf16_weights = facts().precision != "f32";
   const double total = measured_.total();
   if (measured_.data > data_bound_share * total) {
@@ -180,8 +163,8 @@ void RunModel::find_algorithm() {
   if (topology.ranks() < 2) return;
   const double sent = median_of_steps(run_.input, window_, &verdict::Step::communication_bytes) * 1e-6;
   if (topology.hosts == 1) {
-    topology.algorithm = sent > 0 ? Algorithm::ring : Algorithm::one_copy;
-    // Each rank updated its share only; the record is of the whole model.
+    topology.algorithm = sent > 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::shared_memory;
+    // Each rank updated its shard only; the record is of the whole model.
     if (sent <= 0) scale_optimizer(record_, topology.ranks());
     return;
   }
@@ -190,20 +173,20 @@ void RunModel::find_algorithm() {
   if (topology.shards_optimizer()) scale_optimizer(record_, topology.hosts);  // as above
   if (topology.shards_optimizer() || one_each) {
     const bool levels = !one_each || (chosen && !facts().on_gpus);
-    topology.algorithm = levels ? Algorithm::two_level : Algorithm::ring;
+    topology.algorithm = levels ? AllReduceAlgorithm::two_level : AllReduceAlgorithm::ring;
     return;
   }
   Topology ring = topology, levels = topology;
-  ring.algorithm = Algorithm::ring;
-  levels.algorithm = Algorithm::two_level;
+  ring.algorithm = AllReduceAlgorithm::ring;
+  levels.algorithm = AllReduceAlgorithm::two_level;
   const double all = record_.gradient_megabytes();
   const double by_ring = rank_megabytes(ring, all), by_levels = host_megabytes(levels, all) / topology.ranks_per_host;
   const bool nearer = sent > 0 && std::abs(std::log(sent / by_levels)) < std::abs(std::log(sent / by_ring));
-  topology.algorithm = nearer ? Algorithm::two_level : Algorithm::ring;
+  topology.algorithm = nearer ? AllReduceAlgorithm::two_level : AllReduceAlgorithm::ring;
 }
 
 double RunModel::sums_ms(const Topology& topology) const {
-  if (topology.algorithm == Algorithm::one_copy) return sum_ms(topology, record_.gradient_megabytes());
+  if (topology.algorithm == AllReduceAlgorithm::shared_memory) return sum_ms(topology, record_.gradient_megabytes());
   double sum = 0;
   for (const Bucket& bucket : record_.buckets) {
     sum += sum_ms(topology, bucket.megabytes) + gather_ms(topology, bucket.megabytes);
@@ -228,7 +211,7 @@ void RunModel::fit_link() {
   topology.inside = {.gbit_per_s = assumed_inside_gbit, .latency_us = 0};
   topology.between = {.gbit_per_s = assumed_link_gbit, .latency_us = assumed_latency_us};
   if (topology.ranks() < 2 || record_.buckets.empty()) return;
-  const double communication = median_of(window_, [](const UpdateSplit& update) { return update.communication_ms; });
+  const double communication = measured_.communication;
   const double waits = measured_.waiting_for_slowest;
   const double target = std::max(communication - waits, measured_.exposed_communication - waits);
   Link& link = topology.hosts > 1 ? topology.between : topology.inside;
@@ -260,7 +243,8 @@ void RunModel::fit_link() {
 void RunModel::fit_readiness() {
   const Topology& topology = setup_.topology;
   const double target = measured_.exposed_communication - measured_.waiting_for_slowest;
-  if (record_.buckets.empty() || topology.ranks() < 2 || topology.algorithm == Algorithm::one_copy) return;
+  if (record_.buckets.empty() || topology.ranks() < 2 || topology.algorithm == AllReduceAlgorithm::shared_memory)
+    return;
   const auto delayed = [](double ready, double delay) { return ready + delay * (1 - ready); };
   const auto exposed = [&](double delay) {
     double end = 0, arrived = 0, waited = 0;
@@ -300,11 +284,11 @@ Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::
   }
   if (change.wire) topology.wire = *change.wire;
   if (change.algorithm) topology.algorithm = *change.algorithm;
-  if (topology.algorithm == Algorithm::one_copy && topology.hosts > 1) {
+  if (topology.algorithm == AllReduceAlgorithm::shared_memory && topology.hosts > 1) {
     if (change.algorithm) {
-      return Error{fmt::format("algorithm: found one-copy with {} hosts, expected 1 host", topology.hosts)};
+      return Error{fmt::format("algorithm: found shared_memory with {} hosts, expected 1 host", topology.hosts)};
     }
-    topology.algorithm = topology.ranks_per_host > 1 ? Algorithm::two_level : Algorithm::ring;
+    topology.algorithm = topology.ranks_per_host > 1 ? AllReduceAlgorithm::two_level : AllReduceAlgorithm::ring;
   }
   if (change.optimizer) topology.optimizer = *change.optimizer;
   if (topology.shards_optimizer() && !topology.can_shard_optimizer()) {
@@ -312,21 +296,21 @@ Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::
       return Error{fmt::format("algorithm: found {}, expected two_level with optimizer sharded",
                                word_of(algorithm_choices(), topology.algorithm))};
     }
-    topology.algorithm = Algorithm::two_level;
+    topology.algorithm = AllReduceAlgorithm::two_level;
   }
-  if (change.optimizer == Optimizer::sharded) {
+  if (change.optimizer == OptimizerPlacement::sharded) {
     if (topology.hosts < 2)
       warnings.emplace_back("one host keeps the optimizer's whole state: sharded changes nothing");
     if (facts().on_gpus)
-      warnings.emplace_back("sharded is predicted for hosts without GPUs; GPUs keep shares of the moments only");
+      warnings.emplace_back("sharded is predicted for hosts without GPUs; GPUs keep shards of the moments only");
   }
   if (change.link_gbit) {
     const double nominal = setup_.topology.hosts > 1 ? nominal_gbit() : 0;
-    const double share = nominal > 0 ? std::min(1.0, setup_.topology.between.gbit_per_s / nominal) : 1;
-    topology.between.gbit_per_s = *change.link_gbit * share;
+    const double usable = nominal > 0 ? std::min(1.0, setup_.topology.between.gbit_per_s / nominal) : 1;
+    topology.between.gbit_per_s = *change.link_gbit * usable;
     if (topology.hosts < 2) warnings.emplace_back("one host uses no link between hosts: link_gbit changes nothing");
-    assumed.push_back(share < 1 ? fmt::format("the new link carries {:.0f} % of its rate, as today's", 100 * share)
-                                : "the new link carries its full rate");
+    assumed.push_back(usable < 1 ? fmt::format("the new link carries {:.0f} % of its rate, as today's", 100 * usable)
+                                 : "the new link carries its full rate");
   } else if (topology.hosts > 1 && setup_.topology.hosts == 1) {
     assumed.push_back(fmt::format("hosts are connected by {} Gbit/s", assumed_link_gbit));
   }

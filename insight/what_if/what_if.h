@@ -25,11 +25,11 @@ struct WhatIfRun {
 struct WhatIfChange {
   std::optional<int> hosts = {}, ranks_per_host = {};
   std::optional<double> link_gbit = {}, latency_us = {};  // between hosts
-  std::optional<Wire> wire = {};
+  std::optional<GradientWire> wire = {};
   std::optional<double> bucket_mb = {};
   std::optional<int> accumulate = {};  // updates of today's size that one update replaces
-  std::optional<Algorithm> algorithm = {};
-  std::optional<Optimizer> optimizer = {};
+  std::optional<AllReduceAlgorithm> algorithm = {};
+  std::optional<OptimizerPlacement> optimizer = {};
   std::optional<double> straggler = {};  // per cent by which one rank computes slower
 
   static constexpr int max_ranks = 1024;

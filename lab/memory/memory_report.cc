@@ -309,7 +309,7 @@ std::string text_of(const MemoryReport& report) {
           size_line("peak in bytes", report.peak_bytes());
   text += fmt::format("\npeak at op {} of {}: {} of {} in {}\n\n", report.peak + 1, report.moments.size(), peak.op,
                       peak.layer.empty() ? "no layer" : peak.layer, peak.phase.empty() ? "no phase" : peak.phase);
-  text += fmt::format("{:>18}  {:>7}  {}\n", "bytes", "share", "layer, op and tensor");
+  text += fmt::format("{:>18}  {:>7}  {}\n", "bytes", "part", "layer, op and tensor");
   for (const MemoryOwner& owner : report.owners) {
     text += fmt::format("{:>18}  {:>7}  {} {}.{}\n", grouped(static_cast<double>(owner.bytes)),
                         share_of(owner.bytes, peak.bytes()), owner.layer, owner.op, owner.field);

@@ -15,7 +15,7 @@ struct UnitCount {
   std::string name;   // "encoder.embedding[17]", "encoder.0.attention head 3", "decoder.norm.gain"
   std::string label;  // of a single row: its subword, or its head
   std::int64_t rows = 0;
-  double changed = 0, visible = 0, untouched = 0;  // shares of the window's updates, mean over the rows
+  double changed = 0, visible = 0, untouched = 0;  // fractions of the window's updates, mean over the rows
   double changed_elements = 0;                     // masters that changed in an update, mean over the updates
   double ratio = 0;                                // mean over the rows
   double max_ratio = 0;

@@ -77,10 +77,10 @@ void add_hottest_and_coldest(const ParameterWindow& window, const TracedParamete
   to["coldest"] = list([&](std::size_t row) { return std::tuple(rows[row].changed, mean_ratio(rows[row]), row); });
 }
 
-void add_shares(const RowShares& shares, json::object& to) {
-  to["cold"] = rounded(shares.cold);
-  to["lost_in_rounding"] = rounded(shares.lost_in_rounding);
-  to["untouched_share"] = rounded(shares.untouched);
+void add_shares(const RowShares& rows, json::object& to) {
+  to["cold"] = rounded(rows.cold);
+  to["lost_in_rounding"] = rounded(rows.lost_in_rounding);
+  to["untouched_share"] = rounded(rows.untouched);
 }
 
 json::object summary_of(const ParameterWindow& window, const TracedParameter& parameter, const Vocabulary* vocabulary) {

@@ -19,6 +19,7 @@
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
 #include "nmt/ops/every_op.h"
+#include "nmt/ops/ops.h"
 #include "nmt/ops/staging.h"
 
 namespace babelring {

@@ -77,7 +77,7 @@ class ComparedRecords {
   static bool equal_on_ranks(const ProbeRecord& record) {
     return record.phase == "start" || record.op == sum || record.op == "adam_update";
   }
-  static constexpr std::string_view sum = "gradient_sum";  // ranks that share one copy of the model have none
+  static constexpr std::string_view sum = "gradient_sum";  // ranks with one copy of the model have none
 
   const Probe& probe_;
   bool ranks_only_, filtered_, others_sums_ = false;

@@ -278,7 +278,7 @@ ProbeRecorder::Inputs ProbeRecorder::inputs_of(const OpRun& run) {
   return inputs;
 }
 
-/// Where all ranks share one copy of the model, a rank sums only the gradients of its shard.
+/// Where all ranks have one copy of the model, a rank sums only the gradients of its shard.
 bool ProbeRecorder::holds_whole_gradients() const {
   return !replica_.sharding.single_copy();
 }

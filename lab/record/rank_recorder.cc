@@ -166,9 +166,9 @@ void RankRecorder::ran(const OpRun& run) {
 void RankRecorder::end(const StepRecord& record) {
   if (!place_ || record.update <= warm_up_updates) return;
   current_.target_tokens = static_cast<double>(record.target_tokens);
-  current_.other_ms = record.other_ms;
-  current_.between_ops_ms = {{"forward", record.forward_ms}, {"backward", record.backward_ms}};
-  current_.between_ops_ms["optimizer"] = record.optimizer_ms;
+  current_.other_ms = record.times.other;
+  current_.between_ops_ms = {{"forward", record.times.forward}, {"backward", record.times.backward}};
+  current_.between_ops_ms["optimizer"] = record.times.optimizer;
   for (const auto& [name, work] : current_.ops) current_.between_ops_ms[name.first] -= work.ms;
   const double backward = std::chrono::duration<double>(backward_end_ - backward_begin_).count();
   for (const Time time : complete_) {

@@ -100,13 +100,8 @@ SteadyClock::time_point time_of(double ms) {
 StepRecord record_of(const insight::RankOutcome& out, std::int64_t update) {
   StepRecord record;
   record.update = update;
-  record.step_ms = out.end - out.begin;
-  record.data_ms = out.data_wait;
-  record.forward_ms = out.forward;
-  record.backward_ms = out.backward;
-  record.exposed_communication_ms = out.exposed;
-  record.optimizer_ms = out.optimizer;
-  record.other_ms = out.other + out.transfer;
+  record.times = out.parts;
+  record.times.other += out.parts.transfer;
   return record;
 }
 
@@ -117,13 +112,13 @@ void add_phases(const insight::RankOutcome& out, RankTimeline& timeline) {
     if (ms > 0) timeline.spans.push_back({"main", category, name, time_of(at), time_of(at + ms)});
     at += ms;
   };
-  phase("data", "data", out.data_wait);
-  phase("phase", "other", out.transfer);
-  phase("phase", "forward", out.forward);
-  phase("phase", "backward", out.backward);
-  phase("phase", "communication", out.exposed);
-  phase("phase", "optimizer", out.optimizer);
-  phase("phase", "other", out.other);
+  phase("data", "data", out.parts.data);
+  phase("phase", "other", out.parts.transfer);
+  phase("phase", "forward", out.parts.forward);
+  phase("phase", "backward", out.parts.backward);
+  phase("phase", "communication", out.parts.exposed_communication);
+  phase("phase", "optimizer", out.parts.optimizer);
+  phase("phase", "other", out.parts.other);
 }
 
 /// Adds the sums of an update, and the gathers of weights after its optimizer. A rank asks for a sum when its own part
@@ -139,7 +134,7 @@ void add_collectives(const insight::SimulatedUpdate& update, const insight::Topo
                                     .begun = time_of(times.begin),
                                     .done = time_of(times.end)});
     bytes_sent += bytes;
-    record.communication_ms += times.end - times.begin;
+    record.times.communication += times.end - times.begin;
     record.communication_bytes += bytes;
   };
   const char* sum = topology.shards_optimizer() ? "reduce-scatter" : "all-reduce";

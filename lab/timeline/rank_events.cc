@@ -40,7 +40,7 @@ std::vector<std::pair<double, double>> TimeSet::joined() const {
   return whole;
 }
 
-void ShareCounter::add(std::string_view category, std::string_view name, double begin_us, double end_us,
+void SplitCounter::add(std::string_view category, std::string_view name, double begin_us, double end_us,
                        std::int64_t bytes) {
   const bool phase = category == "phase", range = device_ && category == "range";
   if (category == "update") updates_.add(begin_us, end_us);
@@ -53,18 +53,18 @@ void ShareCounter::add(std::string_view category, std::string_view name, double 
   if (range && name != "gradient_sum" && name != "data") compute_.add(begin_us, end_us);
 }
 
-RankShares ShareCounter::shares() const {
-  RankShares shares;
+RankSplit SplitCounter::split() const {
+  RankSplit split;
   const TimeSet all_reduces = all_reduces_.within(updates_);
-  shares.total_ms = updates_.ms();
-  shares.exposed_ms = exposed_.within(updates_).ms();
-  shares.compute_ms = compute_.within(updates_).ms();
+  split.total_ms = updates_.ms();
+  split.exposed_ms = exposed_.within(updates_).ms();
+  split.compute_ms = compute_.within(updates_).ms();
   // A device computes on while the host waits for data.
-  shares.data_ms = std::clamp(shares.total_ms - shares.exposed_ms - shares.compute_ms, 0.0, data_.ms());
-  shares.other_ms = shares.total_ms - shares.exposed_ms - shares.compute_ms - shares.data_ms;
-  shares.hidden_ms = all_reduces.ms() - all_reduces.within(exposed_).ms();
-  if (all_reduces.ms() > 0) shares.overlap = shares.hidden_ms / all_reduces.ms();
-  return shares;
+  split.data_ms = std::clamp(split.total_ms - split.exposed_ms - split.compute_ms, 0.0, data_.ms());
+  split.other_ms = split.total_ms - split.exposed_ms - split.compute_ms - split.data_ms;
+  split.hidden_ms = all_reduces.ms() - all_reduces.within(exposed_).ms();
+  if (all_reduces.ms() > 0) split.overlap = split.hidden_ms / all_reduces.ms();
+  return split;
 }
 
 namespace {
@@ -75,12 +75,12 @@ using Time = SteadyClock::time_point;
 class RankWriter {
  public:
   RankWriter(const RankTimeline& timeline, const ClockMap& clock, Time origin)
-      : timeline_(timeline), clock_(clock), origin_(origin), text_(timeline.rank), shares_(timeline.device) {}
+      : timeline_(timeline), clock_(clock), origin_(origin), text_(timeline.rank), split_(timeline.device) {}
 
   void write();
   const std::vector<TracedCollective>& collectives() const { return collectives_; }
   const std::string& text() const { return text_.text(); }
-  RankShares shares() const { return shares_.shares(); }
+  RankSplit split() const { return split_.split(); }
 
  private:
   double us(Time time) const {
@@ -88,7 +88,7 @@ class RankWriter {
   }
   void slice(int thread, std::string_view name, std::string_view category, Time begin, Time end,
              std::string arguments = {}, std::int64_t bytes = 0) {
-    shares_.add(category, name, us(begin), us(end), bytes);
+    split_.add(category, name, us(begin), us(end), bytes);
     text_.add({thread, name, category, us(begin), us(end), std::move(arguments)});
   }
   void write_names();
@@ -104,7 +104,7 @@ class RankWriter {
   const ClockMap& clock_;
   Time origin_;
   TraceText text_;
-  ShareCounter shares_;
+  SplitCounter split_;
   std::vector<TracedCollective> collectives_;
 };
 
@@ -130,16 +130,8 @@ void RankWriter::write_names() {
 void RankWriter::write_update(const TracedUpdate& update) {
   const StepRecord& record = update.record;
   std::string arguments = fmt::format(R"("update":{},"target_tokens":{})", record.update, record.target_tokens);
-  for (const auto& [name, ms] : std::initializer_list<std::pair<const char*, double>>{
-           {"step_ms", record.step_ms},
-           {"data_ms", record.data_ms},
-           {"forward_ms", record.forward_ms},
-           {"backward_ms", record.backward_ms},
-           {"exposed_communication_ms", record.exposed_communication_ms},
-           {"optimizer_ms", record.optimizer_ms},
-           {"other_ms", record.other_ms},
-           {"communication_ms", record.communication_ms}}) {
-    arguments += fmt::format(R"(,"{}":{:.6f})", name, ms);
+  for (const StepTimesMember& member : step_times_members) {
+    arguments += fmt::format(R"(,"{}":{:.6f})", member.key, record.times.*member.value);
   }
   slice(trace_thread::main, fmt::format("update {}", record.update), "update", update.begin, update.end, arguments);
   write_phases(update);
@@ -266,7 +258,7 @@ RankEvents events_of(const RankTimeline& timeline, const std::optional<ClockMap>
   const Time begin = timeline.updates.empty() ? Time() : timeline.updates.front().begin;
   const auto us = [](Nanoseconds time) { return std::chrono::duration<double, std::micro>(time).count(); };
   result.clock = {.ahead_us = us(clock->ahead(begin)), .error_us = us(clock->error()), .drift_ppm = clock->drift_ppm()};
-  result.shares = writer.shares();
+  result.split = writer.split();
   result.collectives = writer.collectives();
   result.events = gzip_part(writer.text());
   return result;
@@ -278,8 +270,7 @@ std::string RankEvents::packed() const {
     list.push_back({one.number, one.bytes, one.asked_us, one.begun_us, one.done_us, one.thread});
   }
   json::object head{{"rank", rank}, {"host", host}, {"device", device}, {"collectives", std::move(list)}};
-  head["shares"] = {shares.total_ms, shares.compute_ms, shares.exposed_ms,
-                    shares.data_ms,  shares.other_ms,   shares.hidden_ms};
+  head["shares"] = {split.total_ms, split.compute_ms, split.exposed_ms, split.data_ms, split.other_ms, split.hidden_ms};
   if (clock) head["clock"] = {clock->ahead_us, clock->error_us, clock->drift_ppm};
   head["events"] = {events.crc, events.text_bytes};
   return to_text(head) + "\n" + events.blocks;
@@ -301,13 +292,13 @@ Result<RankEvents> RankEvents::unpack(const std::string& text) {
     const auto number = [clock](std::size_t i) { return clock->as_array().at(i).to_number<double>(); };
     result.clock = {.ahead_us = number(0), .error_us = number(1), .drift_ppm = number(2)};
   }
-  const auto share = [&members](std::size_t i) { return members.at("shares").as_array().at(i).to_number<double>(); };
-  result.shares = {.total_ms = share(0),
-                   .compute_ms = share(1),
-                   .exposed_ms = share(2),
-                   .data_ms = share(3),
-                   .other_ms = share(4),
-                   .hidden_ms = share(5)};
+  const auto ms = [&members](std::size_t i) { return members.at("shares").as_array().at(i).to_number<double>(); };
+  result.split = {.total_ms = ms(0),
+                  .compute_ms = ms(1),
+                  .exposed_ms = ms(2),
+                  .data_ms = ms(3),
+                  .other_ms = ms(4),
+                  .hidden_ms = ms(5)};
   for (const json::value& one : members.at("collectives").as_array()) {
     const json::array& values = one.as_array();
     const auto number = [&values](std::size_t i) { return values.at(i).to_number<double>(); };

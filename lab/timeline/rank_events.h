@@ -14,7 +14,7 @@
 namespace babelring {
 
 /// How one rank spent the traced updates. The parts but `hidden_ms` add up to the total.
-struct RankShares {
+struct RankSplit {
   int rank = 0;
   std::string host;
   double total_ms = 0;
@@ -42,16 +42,16 @@ class TimeSet {
   std::vector<std::pair<double, double>> parts_;
 };
 
-/// Adds up one rank's events to its shares.
-class ShareCounter {
+/// Adds up one rank's events to the parts of its time.
+class SplitCounter {
  public:
   /// `device`: ops ran on a device, beside the main thread, and the device's ranges tell their times.
-  explicit ShareCounter(bool device) : device_(device) {}
+  explicit SplitCounter(bool device) : device_(device) {}
 
   /// An event with the category and name that it has in a trace file. `bytes`: of a collective.
   void add(std::string_view category, std::string_view name, double begin_us, double end_us, std::int64_t bytes = 0);
   /// Without rank and host.
-  RankShares shares() const;
+  RankSplit split() const;
 
  private:
   bool device_;
@@ -78,7 +78,7 @@ struct RankEvents {
   std::string host;
   bool device = false;
   std::optional<TracedClock> clock;  // none: its times cannot be compared with those of other ranks
-  RankShares shares;                 // without rank, host and overlap
+  RankSplit split;                   // without rank, host and overlap
   std::vector<TracedCollective> collectives;
   GzipPart events;  // of TraceText
 

@@ -25,7 +25,9 @@ std::optional<ClockOffset> clock_offset(std::span<const RoundTrip> trips) {
 }
 
 std::optional<ClockOffset> measure_clock_offset(Communicator& communicator) {
-  const std::vector<RoundTrip> trips = communicator.round_trips(clock_round_trips);
+  CommTracer* const tracer = communicator.tracer();
+  const std::vector<RoundTrip> trips =
+      tracer == nullptr ? std::vector<RoundTrip>() : tracer->round_trips(clock_round_trips);
   if (communicator.rank() == 0) return ClockOffset{.at = SteadyClock::now()};
   return clock_offset(trips);
 }

@@ -16,17 +16,17 @@ namespace {
 
 constexpr std::size_t longest_ops = 10;
 
-RankShares shares_of(const TraceFile& trace, const TraceRank& rank) {
-  ShareCounter counter(rank.device);
+RankSplit shares_of(const TraceFile& trace, const TraceRank& rank) {
+  SplitCounter counter(rank.device);
   for (const TraceEvent& event : trace.events) {
     if (event.rank != rank.rank || event.category == "op") continue;
     const std::int64_t bytes = event.category == "collective" ? get_integer(event.arguments, "bytes") : 0;
     counter.add(event.category, event.name, event.begin_us, event.end_us, bytes);
   }
-  RankShares shares = counter.shares();
-  shares.rank = rank.rank;
-  shares.host = rank.host;
-  return shares;
+  RankSplit split = counter.split();
+  split.rank = rank.rank;
+  split.host = rank.host;
+  return split;
 }
 
 /// The shapes of an op's fields, "name [2, 3]", in their order.

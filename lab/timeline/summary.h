@@ -29,7 +29,7 @@ struct WaitedFor {
 };
 
 struct TimelineSummary {
-  std::vector<RankShares> ranks;
+  std::vector<RankSplit> ranks;
   std::vector<OpTotal> ops;        // the ten longest
   double peak_gflop_per_s = 0;     // of the fastest call of any op
   std::vector<WaitedFor> waiting;  // by update; empty with one rank

@@ -79,12 +79,12 @@ json::object trace_content(const TraceFacts& facts, std::span<const RankEvents> 
   for (const RankEvents& one : ranks) {
     list.push_back({{"rank", one.rank},
                     {"host", one.host},
-                    {"total_ms", whole_us(one.shares.total_ms)},
-                    {"compute_ms", whole_us(one.shares.compute_ms)},
-                    {"exposed_ms", whole_us(one.shares.exposed_ms)},
-                    {"hidden_ms", whole_us(one.shares.hidden_ms)},
-                    {"data_ms", whole_us(one.shares.data_ms)},
-                    {"other_ms", whole_us(one.shares.other_ms)}});
+                    {"total_ms", whole_us(one.split.total_ms)},
+                    {"compute_ms", whole_us(one.split.compute_ms)},
+                    {"exposed_ms", whole_us(one.split.exposed_ms)},
+                    {"hidden_ms", whole_us(one.split.hidden_ms)},
+                    {"data_ms", whole_us(one.split.data_ms)},
+                    {"other_ms", whole_us(one.split.other_ms)}});
   }
   return {{"first_update", facts.first_update},
           {"updates", facts.updates},
@@ -151,7 +151,7 @@ void Timeline::open(const UpdateStart& start) {
   trace_->timeline.host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())];
   trace_->timeline.device = !start.replica.backend.host_memory();
   trace_->recorder.emplace(start.replica.backend, start.replica.model.parameters(), agreed.facts.ops, trace_->timeline);
-  communicator.record_spans(true);
+  if (communicator.tracer() != nullptr) communicator.tracer()->record_spans(true);
   parts_.spans.record(true);
 }
 
@@ -161,7 +161,8 @@ void Timeline::end(const StepRecord& record) {
   update.end = SteadyClock::now();
   update.record = record;
   update.bytes_sent = communicator_->totals().bytes_sent - trace_->bytes_before;
-  std::vector<CommSpan> spans = communicator_->take_spans();
+  if (communicator_->tracer() == nullptr) return;
+  std::vector<CommSpan> spans = communicator_->tracer()->take_spans();
   std::move(spans.begin(), spans.end(), std::back_inserter(trace_->timeline.collectives));
 }
 
@@ -174,7 +175,7 @@ void Timeline::recorded(const StepRecord& record) {
 /// Collective.
 void Timeline::close() {
   const std::unique_ptr<Trace> trace = std::exchange(trace_, nullptr);
-  communicator_->record_spans(false);
+  if (communicator_->tracer() != nullptr) communicator_->tracer()->record_spans(false);
   trace->timeline.spans = parts_.spans.take();
   parts_.spans.record(false);
   trace->recorder->finish();

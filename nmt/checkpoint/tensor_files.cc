@@ -63,7 +63,7 @@ WeightsDigest weights_digest_from_json(const json::value& value) {
   return digest;
 }
 
-ParameterSpan parameters_of_shard(const std::deque<Parameter>& parameters, ShardPlace place) {
+ParameterSpan parameters_of_shard(const std::deque<Parameter>& parameters, ShardIndex place) {
   if (parameters.empty()) return {};
   const auto end_of = [](const Parameter& parameter) { return parameter.offset + parameter.shape.elements(); };
   const std::int64_t total = end_of(parameters.back());
@@ -77,7 +77,7 @@ ParameterSpan parameters_of_shard(const std::deque<Parameter>& parameters, Shard
   return {.begin = first_of(place.index), .end = first_of(place.index + 1)};
 }
 
-CheckpointShard write_shard(const std::filesystem::path& folder, ShardPlace place, std::span<const NamedTensor> weights,
+CheckpointShard write_shard(const std::filesystem::path& folder, ShardIndex place, std::span<const NamedTensor> weights,
                             std::span<const NamedTensor> optimizer) {
   const Stopwatch watch;
   require_finite(weights);

@@ -41,7 +41,7 @@ json::object to_json(const WeightsDigest& digest);
 WeightsDigest weights_digest_from_json(const json::value& value);
 
 /// Shard `index` (from 0) of the `count` into which hosts divide a checkpoint's tensors.
-struct ShardPlace {
+struct ShardIndex {
   int index = 0, count = 1;
 };
 
@@ -51,8 +51,8 @@ struct ParameterSpan {
 };
 
 /// The parameters of a shard. Shards follow one another, so their tensors are in the order of an unsharded file. Each
-/// has its share of the bytes, give or take the size of one parameter. A shard may be empty.
-ParameterSpan parameters_of_shard(const std::deque<Parameter>& parameters, ShardPlace place);
+/// has its part of the bytes, give or take the size of one parameter. A shard may be empty.
+ParameterSpan parameters_of_shard(const std::deque<Parameter>& parameters, ShardIndex place);
 
 /// A host's part of a checkpoint.
 struct CheckpointShard {
@@ -62,7 +62,7 @@ struct CheckpointShard {
 };
 
 /// Writes the files of a shard into the checkpoint's folder. Throws Failure, also if a weight is not finite.
-CheckpointShard write_shard(const std::filesystem::path& folder, ShardPlace place, std::span<const NamedTensor> weights,
+CheckpointShard write_shard(const std::filesystem::path& folder, ShardIndex place, std::span<const NamedTensor> weights,
                             std::span<const NamedTensor> optimizer);
 
 /// For sending it to other ranks.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -16,7 +17,6 @@ namespace babelring {
 
 class CollectiveTracker;
 class HostExchange;
-class SharedArrays;
 
 /// A peer was lost or a deadline expired. The message names the rank, its host, the collective and the time waited. The
 /// communicator is unusable afterwards: log the message and call abort_mpi().
@@ -57,95 +57,30 @@ struct Transfer {
   std::shared_ptr<Buffer> memory;
 };
 
-/// Collectives among the ranks of one run. Every rank must make the same calls in the same order, from one thread. Only
-/// fail_fast() and totals() may be called from other threads. All functions may throw CommError.
-class Communicator {
+/// Messages between two ranks, beside all-reduces. All ranks make the same calls.
+class TransferChannel {
  public:
-  virtual ~Communicator() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-  /// Host name of each rank, in rank order.
-  virtual const std::vector<std::string>& hosts() const = 0;
-  /// Index of this rank among the ranks on its host, and the number of ranks on its host.
-  virtual int local_rank() const = 0;
-  virtual int local_size() const = 0;
-
-  /// Allocates zeroed memory for all-reduces. Blocking; all ranks must request the same size. The memory stays valid
-  /// while a collective uses it, even if the Buffer is destroyed first (for example by an exception). It may outlive
-  /// the communicator.
-  virtual Buffer allocate(std::size_t bytes) = 0;
-  /// Starts an in-place sum of `tensor` over all ranks and returns at once. The tensor must be contiguous f32, inside
-  /// memory from allocate(), at the same offset on every rank. Several all-reduces may be in flight; they complete in
-  /// order. The caller must not access the tensor before all_reduce_finish(). Results are bit-equal on all ranks.
-  /// Throws Failure for any other tensor.
-  virtual void all_reduce_start(Tensor tensor) = 0;
+  virtual ~TransferChannel() = default;
   /// Starts the transfers, in this order, and returns at once. All ranks pass the same ones, apart from their memory,
-  /// which lies on the host and must not be accessed before all_reduce_finish(). Throws Failure if not supported.
-  virtual void transfer_start(const std::vector<Transfer>& transfers) {
-    if (!transfers.empty()) fail("transfer_start: {} cannot", description());
-  }
-  /// Waits for all started all-reduces and transfers and all operations that tracker() follows. With device memory the
-  /// host waits for transfers only: work submitted to the backend afterwards waits on the device for all-reduces, and
-  /// the next collective throws if one failed.
-  virtual void all_reduce_finish() = 0;
-  /// Forgets the rounding errors of all sums, with which the wire type int8 would change later sums in the same memory.
-  /// No all-reduce may be in flight.
-  virtual void forget_errors() {}
-  /// True if the bits of an element's sum do not depend on the elements that are summed in the same all-reduce.
-  virtual bool same_bits_in_any_bucket() const { return false; }
-  /// True if all-reduces need GPU memory. allocate() then returns GPU memory.
-  virtual bool device_memory() const { return false; }
-  /// Memory that all ranks of this host map; null unless the algorithm shares memory on every host, so it is null on
-  /// all ranks or on none. Owned by the communicator.
-  virtual SharedArrays* shared_arrays() { return nullptr; }
-  /// Collectives in which each host gets a share of a sum, with NCCL each GPU; null on one host, if hosts have
-  /// different numbers of ranks, and if the algorithm is neither two_level nor a ring or tree of one rank on each host.
-  /// Null on all ranks or on none. Owned by the communicator.
-  virtual HostExchange* host_exchange() { return nullptr; }
-  /// Follows operations that other transports start; null if not supported. Owned by the communicator.
-  virtual CollectiveTracker* tracker() { return nullptr; }
-
-  /// Blocking. Sums `values` element by element over all ranks, in rank order, so results are bit-equal on all ranks.
-  /// `values` must have the same size on all ranks.
-  virtual void sum(std::vector<double>& values) = 0;
-  /// Blocking. Returns the texts of all ranks, in rank order.
-  virtual std::vector<std::string> all_gather(const std::string& text) = 0;
-  /// Blocking. Sets the bits that are set on any rank; `words` has the same size on all ranks. Over messages the words
-  /// of many ranks travel as those of one: each rank of a tree adds what it receives.
-  virtual void or_bits(std::vector<std::uint64_t>& words) = 0;
-  /// Blocking. Copies `bytes` bytes from rank `root` to all ranks.
-  virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
-  /// Blocking. Copies `bytes` bytes from rank 0 to the first rank of each host. `data` of other ranks is not used.
-  virtual void broadcast_to_hosts(void* data, std::size_t bytes) {
-    std::vector<char> unused(local_rank() == 0 ? 0 : bytes);
-    broadcast(local_rank() == 0 ? data : unused.data(), bytes, 0);
-  }
-  virtual void barrier() = 0;
-
-  /// From now on, a waiting collective fails as soon as a peer has been unresponsive for `silence`. A peer that
-  /// responds but is late still gets the full deadline. Meant for SIGTERM: when a rank dies, mpirun sends SIGTERM to
-  /// all others, 250 ms (Open MPI 5) or a second (4) before SIGKILL, so 100 ms leave time to name the dead rank. May be
-  /// called from any thread or a signal handler, but not during destruction.
-  virtual void fail_fast(std::chrono::milliseconds silence) = 0;
-
-  /// Totals since construction.
-  virtual CommTotals totals() const = 0;
-  /// Starts or ends the recording of collectives that begin after this call, and drops the spans recorded so far.
-  /// While it is on, call take_spans() now and then: the list grows. A communicator without messages records nothing.
-  virtual void record_spans(bool on) { static_cast<void>(on); }
-  /// Returns and forgets the spans of completed collectives, in the order of their numbers.
-  virtual std::vector<CommSpan> take_spans() { return {}; }
-  /// Blocking; all ranks pass the same `count`. Every other rank in turn exchanges `count` messages with rank 0.
-  /// Returns this rank's round trips; rank 0, and a communicator without messages, have none.
-  virtual std::vector<RoundTrip> round_trips(int count) {
-    static_cast<void>(count);
-    return {};
-  }
-  /// One line for the log: transport, algorithm and deadline.
-  virtual std::string description() const = 0;
+  /// which lies on the host and must not be accessed before Communicator::all_reduce_finish().
+  virtual void start(const std::vector<Transfer>& transfers) = 0;
 };
 
-/// Memory of the ranks of a host that each of them can read and write. See Communicator::shared_arrays().
+/// Measures collectives and clocks for a timeline.
+class CommTracer {
+ public:
+  virtual ~CommTracer() = default;
+  /// Starts or ends the recording of collectives that begin after this call, and drops the spans recorded so far.
+  /// While it is on, call take_spans() now and then: the list grows.
+  virtual void record_spans(bool on) = 0;
+  /// Returns and forgets the spans of completed collectives, in the order of their numbers.
+  virtual std::vector<CommSpan> take_spans() = 0;
+  /// Blocking; all ranks pass the same `count`. Every other rank in turn exchanges `count` messages with rank 0.
+  /// Returns this rank's round trips; rank 0 has none.
+  virtual std::vector<RoundTrip> round_trips(int count) = 0;
+};
+
+/// Memory of the ranks of a host that each of them can read and write.
 class SharedArrays {
  public:
   virtual ~SharedArrays() = default;
@@ -159,17 +94,104 @@ class SharedArrays {
   virtual std::vector<ConstTensor> on_local_ranks(Tensor tensor) const = 0;
 };
 
-enum class AllReduceAlgorithm {
-  automatic,      // shared_memory on one host, two_level on hosts with several ranks each, if possible; else ring
-  shared_memory,  // each rank sums one shard in place, reading the other ranks' memory; one host only
-  two_level,      // TwoLevelAllReduce: shared memory within hosts with the same number of ranks, messages between them
-  ring,           // MpiRing, over point-to-point messages
-  mpi,            // MPI_Iallreduce
+/// Collectives among the ranks of one run. Every rank must make the same calls in the same order, from one thread. Only
+/// fail_fast() and totals() may be called from other threads. All functions may throw CommError.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  int rank() const { return ranks_.rank; }
+  int size() const { return static_cast<int>(ranks_.hosts.size()); }
+  /// Host name of each rank, in rank order.
+  const std::vector<std::string>& hosts() const { return ranks_.hosts; }
+  /// Index of this rank among the ranks on its host, and the number of ranks on its host.
+  int local_rank() const { return ranks_.local_rank; }
+  int local_size() const { return ranks_.local_size; }
+
+  /// Allocates zeroed memory for all-reduces. Blocking; all ranks must request the same size. The memory stays valid
+  /// while a collective uses it, even if the Buffer is destroyed first (for example by an exception). It may outlive
+  /// the communicator.
+  virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Starts an in-place sum of `tensor` over all ranks and returns at once. The tensor must be contiguous f32, inside
+  /// memory from allocate(), at the same offset on every rank. Several all-reduces may be in flight; they complete in
+  /// order. The caller must not access the tensor before all_reduce_finish(). Results are bit-equal on all ranks.
+  /// Throws Failure for any other tensor.
+  virtual void all_reduce_start(Tensor tensor) = 0;
+  /// Waits for all started all-reduces and transfers and all operations that tracker() follows. With device memory the
+  /// host waits for transfers only: work submitted to the backend afterwards waits on the device for all-reduces, and
+  /// the next collective throws if one failed.
+  virtual void all_reduce_finish() = 0;
+  /// Forgets the rounding errors of all sums, with which the wire type int8 would change later sums in the same memory.
+  /// No all-reduce may be in flight.
+  virtual void forget_errors() = 0;
+
+  /// Blocking. Sums `values` element by element over all ranks, in rank order, so results are bit-equal on all ranks.
+  /// `values` must have the same size on all ranks.
+  virtual void sum(std::vector<double>& values) = 0;
+  /// Blocking. Returns the texts of all ranks, in rank order.
+  virtual std::vector<std::string> all_gather(const std::string& text) = 0;
+  /// Blocking. Sets the bits that are set on any rank; `words` has the same size on all ranks. Over messages the words
+  /// of many ranks travel as those of one: each rank of a tree adds what it receives.
+  virtual void or_bits(std::vector<std::uint64_t>& words) = 0;
+  /// Blocking. Copies `bytes` bytes from rank `root` to all ranks.
+  virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
+  /// Blocking. Copies `bytes` bytes from rank 0 to the first rank of each host. `data` of other ranks is not used.
+  virtual void broadcast_to_hosts(void* data, std::size_t bytes) = 0;
+  virtual void barrier() = 0;
+
+  /// From now on, a waiting collective fails as soon as a peer has been unresponsive for `silence`. A peer that
+  /// responds but is late still gets the full deadline. Meant for SIGTERM: when a rank dies, mpirun sends SIGTERM to
+  /// all others, 250 ms (Open MPI 5) or a second (4) before SIGKILL, so 100 ms leave time to name the dead rank. May be
+  /// called from any thread or a signal handler, but not during destruction.
+  virtual void fail_fast(std::chrono::milliseconds silence) = 0;
+  /// Totals since construction.
+  virtual CommTotals totals() const = 0;
+  /// One line for the log: transport, algorithm and deadline.
+  virtual std::string description() const = 0;
+
+  // Its other abilities: null on all ranks or on none; owned by the communicator.
+
+  /// Memory that all ranks of this host map; null unless the algorithm shares memory on every host.
+  SharedArrays* shared_arrays() const { return abilities_.shared_arrays; }
+  /// Collectives in which each host gets a shard of a sum, with NCCL each GPU; null on one host, if hosts have
+  /// different numbers of ranks, and if the algorithm is neither two_level nor a ring or tree of one rank on each host.
+  HostExchange* host_exchange() const { return abilities_.host_exchange; }
+  /// Throws Failure if the communicator has no transfers.
+  TransferChannel& transfers() const;
+  /// Follows operations that other transports start.
+  CollectiveTracker* tracker() const { return abilities_.tracker; }
+  /// Null for a communicator without messages.
+  CommTracer* tracer() const { return abilities_.tracer; }
+  /// True if all-reduces need GPU memory. allocate() then returns GPU memory.
+  bool device_memory() const { return abilities_.device_memory; }
+  /// True if the bits of an element's sum do not depend on the elements that are summed in the same all-reduce.
+  bool same_bits_in_any_bucket() const { return abilities_.same_bits_in_any_bucket; }
+
+ protected:
+  struct Abilities {
+    SharedArrays* shared_arrays = nullptr;
+    HostExchange* host_exchange = nullptr;
+    TransferChannel* transfers = nullptr;
+    CollectiveTracker* tracker = nullptr;
+    CommTracer* tracer = nullptr;
+    bool device_memory = false, same_bits_in_any_bucket = false;
+  };
+  Communicator() = default;
+  /// `hosts`: see hosts().
+  Communicator(int rank, std::vector<std::string> hosts) { set_ranks(rank, std::move(hosts)); }
+  void set_ranks(int rank, std::vector<std::string> hosts);
+  void set_abilities(const Abilities& abilities) { abilities_ = abilities; }
+
+ private:
+  struct {
+    int rank = 0, local_rank = 0, local_size = 1;
+    std::vector<std::string> hosts;
+  } ranks_;
+  Abilities abilities_;
 };
 
 struct CommOptions {
-  AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
-  GradientWire wire = GradientWire::f32;  // the mpi algorithm supports f32 only
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;  // automatic, shared_memory, two_level, ring or mpi
+  GradientWire wire = GradientWire::f32;                         // the mpi algorithm supports f32 only
   /// tree: ranks are added in pairs of their positions (schedule/ring.h), on every path but mpi, and only in f32. The
   /// number of ranks must be a power of two. Then neither algorithm nor hosts nor bucket sizes change a bit.
   AddOrder order = AddOrder::any;

@@ -9,10 +9,6 @@
 
 namespace babelring {
 
-std::string_view name_of(GradientWire wire) {
-  return std::array<std::string_view, 3>{"f32", "bf16", "int8"}.at(static_cast<std::size_t>(wire));
-}
-
 std::int64_t wire_bytes(GradientWire wire, std::int64_t count) {
   if (wire == GradientWire::int8) return int8_message_bytes(count);
   return count * (wire == GradientWire::bf16 ? 2 : 4);

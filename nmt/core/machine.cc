@@ -141,16 +141,16 @@ Processors own_processors() {
 }
 
 int threads_of_rank(const std::vector<Processors>& ranks, std::size_t own) {
-  double share = 0;
+  double processors = 0;
   for (const int number : ranks[own].allowed) {
     const auto sharers = std::count_if(ranks.begin(), ranks.end(), [number](const Processors& rank) {
       return std::binary_search(rank.allowed.begin(), rank.allowed.end(), number);
     });
-    share += 1.0 / static_cast<double>(sharers);
+    processors += 1.0 / static_cast<double>(sharers);
   }
   const double quota = ranks[own].quota;
-  if (quota > 0) share = std::min(share, quota / static_cast<double>(ranks.size()));
-  return std::max(1, static_cast<int>(share + 1e-6));
+  if (quota > 0) processors = std::min(processors, quota / static_cast<double>(ranks.size()));
+  return std::max(1, static_cast<int>(processors + 1e-6));
 }
 
 }  // namespace babelring

@@ -33,7 +33,7 @@ constexpr std::uint64_t derive_seed(std::uint64_t seed, std::uint64_t a, std::ui
 }
 
 /// The fields of a DropoutKey that change with every update.
-struct DropoutPlace {
+struct DropoutStep {
   std::uint64_t key;
   std::int64_t first_row;
 };
@@ -46,7 +46,7 @@ struct DropoutKey {
   float probability = 0;       // 0: no dropout
   /// Device memory that overrides key and first_row, so that a recorded kernel can be replayed with new values. Null:
   /// the members above apply. Set only by the device's backend.
-  const DropoutPlace* place = nullptr;
+  const DropoutStep* place = nullptr;
 
   /// Odd multiplier (2^32 / golden ratio) that decorrelates neighbouring column pairs before hashing.
   static constexpr std::uint32_t pair_factor = 0x9e3779b9U;

@@ -7,7 +7,7 @@
 namespace babelring {
 
 Shards::Shards(std::int64_t count, int rank, int ranks) : rank_(rank), ranks_(ranks) {
-  if (ranks < 1 || rank < 0 || rank >= ranks) fail("shares: rank {} of {}", rank, ranks);
+  if (ranks < 1 || rank < 0 || rank >= ranks) fail("shards: rank {} of {}", rank, ranks);
   constexpr std::int64_t stripes_per_rank = 64;  // enough for an even load, few enough for stripes of useful length
   stripe_ = std::max<std::int64_t>(1, count / (ranks * stripes_per_rank) / grain) * grain;
 }

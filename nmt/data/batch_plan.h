@@ -5,8 +5,8 @@
 
 #include "nmt/core/packed_batch.h"
 #include "nmt/data/corpus.h"
-#include "nmt/data/data_position.h"
 #include "nmt/data/epoch_orders.h"
+#include "nmt/data/update_source.h"
 
 namespace babelring {
 
@@ -36,9 +36,9 @@ struct UpdatePlan {
 class BatchPlan {
  public:
   /// Throws UsageFailure if an option is out of range, Failure if no sentence is kept. The orders of epochs lie in
-  /// memory from `share`, if it has any.
-  BatchPlan(const Corpus& corpus, const PlanOptions& options, const SharePlan& share = {})
-      : corpus_(corpus), orders_(corpus, options, share) {}
+  /// memory from `memory`, if it has any.
+  BatchPlan(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory = {})
+      : corpus_(corpus), orders_(corpus, options, memory) {}
 
   /// The update that starts at `start`. Throws Failure if the corpus has no such position.
   UpdatePlan operator()(const DataPosition& start) const;

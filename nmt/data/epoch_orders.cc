@@ -98,7 +98,7 @@ struct EpochOrders::Head {
   std::array<Slot, slots> held;
 };
 
-EpochOrders::EpochOrders(const Corpus& corpus, const PlanOptions& options, const SharePlan& share)
+EpochOrders::EpochOrders(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory)
     : corpus_(corpus), options_(options) {
   check_options(options);
   if (corpus.sentences() > std::numeric_limits<std::uint32_t>::max()) {
@@ -106,11 +106,11 @@ EpochOrders::EpochOrders(const Corpus& corpus, const PlanOptions& options, const
   }
   max_updates_ = max_updates_of(corpus, options);
   const std::size_t bytes = whole_pages(sizeof(Head)) + slots * Layout(corpus.sentences(), max_updates_).slot();
-  const auto prepare = [](char* memory) { new (memory) Head; };
-  if (share) {
+  const auto prepare = [](char* plan) { new (plan) Head; };
+  if (memory) {
     const std::string key = fmt::format("plan of {} {}: {} {} {}", version, corpus.digest(), options.tokens_per_update,
                                         options.max_length, options.seed);
-    memory_ = share(bytes, key, prepare);
+    memory_ = memory(bytes, key, prepare);
   }
   if (!memory_) {
     memory_ = SharedFile::create_private(bytes);

@@ -9,7 +9,7 @@
 #include "nmt/core/random.h"
 #include "nmt/core/shared_file.h"
 #include "nmt/data/corpus.h"
-#include "nmt/data/data_position.h"
+#include "nmt/data/update_source.h"
 
 namespace babelring {
 
@@ -30,8 +30,8 @@ inline std::int64_t target_cost(const Corpus& corpus, std::int64_t sentence) {
 
 /// Returns zeroed memory of `bytes` bytes that processes of this host have in common if they pass the same `key`.
 /// prepare() is run in it once, before other processes see it. Null: there is none.
-using SharePlan = std::function<std::shared_ptr<SharedFile>(std::size_t bytes, const std::string& key,
-                                                            const std::function<void(char*)>& prepare)>;
+using PlanMemory = std::function<std::shared_ptr<SharedFile>(std::size_t bytes, const std::string& key,
+                                                             const std::function<void(char*)>& prepare)>;
 
 /// The order of the sentences in an epoch, cut into updates of equal target tokens, for the two epochs that were used
 /// last. Processes of one host may share it: the first that needs an epoch makes it, and the others wait for
@@ -56,7 +56,7 @@ class EpochOrders {
   };
 
   /// Throws UsageFailure if an option is out of range, Failure if no sentence is kept.
-  EpochOrders(const Corpus& corpus, const PlanOptions& options, const SharePlan& share);
+  EpochOrders(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory);
 
   const Totals& totals() const { return totals_; }
   /// Must be called before the first with_epoch().

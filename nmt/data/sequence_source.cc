@@ -8,7 +8,7 @@
 
 #include "base/failure.h"
 #include "nmt/core/random.h"
-#include "nmt/data/unit_assignment.h"
+#include "nmt/data/assignment.h"
 
 namespace babelring {
 
@@ -38,12 +38,12 @@ namespace {
 /// The parts into which an update's sequences are divided: units, or a part for each rank.
 std::vector<SequenceRange> parts_of(const SequenceUpdate& update, const RankPart& part) {
   std::vector<SequenceRange> ranges;
-  if (part.shares == nullptr || part.units > 0) {
+  if (part.assignment == nullptr || part.units > 0) {
     const std::int64_t parts = part.units > 0 ? part.units : part.world;
     for (std::int64_t i = 0; i < parts; ++i) ranges.push_back(part_of_range({0, update.sequences}, i, parts));
     return ranges;
   }
-  const auto bounds = part.shares->bounds(update.update);
+  const auto bounds = part.assignment->bounds(update.update);
   const auto begin = [&](std::size_t rank) {
     return std::llround((*bounds)[rank] * static_cast<double>(update.sequences));
   };

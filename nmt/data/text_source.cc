@@ -1,7 +1,7 @@
 #include "nmt/data/text_source.h"
 
+#include "nmt/data/assignment.h"
 #include "nmt/data/batch_plan.h"
-#include "nmt/data/unit_assignment.h"
 
 namespace babelring {
 
@@ -22,8 +22,8 @@ std::vector<BatchSlice> slices_of_units(const Corpus& corpus, const UpdatePlan& 
 std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update, const RankPart& part,
                                   const UpdateBatches& batches) {
   if (part.units > 0) return slices_of_units(corpus, update, part, batches.computed);
-  if (part.shares != nullptr) {
-    const auto bounds = part.shares->bounds(batches.update);
+  if (part.assignment != nullptr) {
+    const auto bounds = part.assignment->bounds(batches.update);
     return slice(corpus, update, part.rank, *bounds,
                  micro_batches_for(corpus, update, *bounds, part.micro_batch_tokens));
   }

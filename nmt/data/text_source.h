@@ -9,9 +9,11 @@ namespace babelring {
 class TextSource : public UpdateSource {
  public:
   /// The corpus must outlive the source. Throws UsageFailure if an option is out of range, Failure if no sentence is
-  /// kept. The plan lies in memory from `share`, if it has any.
-  TextSource(const Corpus& corpus, const PlanOptions& options, const SharePlan& share = {})
-      : plan_(corpus, options, share), max_length_(options.max_length), tokens_per_update_(options.tokens_per_update) {}
+  /// kept. The plan lies in memory from `memory`, if it has any.
+  TextSource(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory = {})
+      : plan_(corpus, options, memory),
+        max_length_(options.max_length),
+        tokens_per_update_(options.tokens_per_update) {}
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
   DataPosition after(const DataPosition& start) const override { return plan_.after(start); }

@@ -8,10 +8,25 @@
 #include <vector>
 
 #include "nmt/core/packed_batch.h"
-#include "nmt/data/data_position.h"
-#include "nmt/data/update_shares.h"
 
 namespace babelring {
+
+class UpdateAssignment;
+
+/// Sentence order within an epoch.
+enum class DataOrder {
+  shuffled,  // every update mixes sentences of all lengths
+  pooled,  // of runs that began before `shuffled` was there: the sentences of 64 updates are sorted by length together,
+           // so that an update holds sentences of nearly one length
+};
+
+/// A position in the training data: in epoch `epoch`, `sentences` sentences are done. `sentences` is always below the
+/// epoch's size; the end of an epoch is the start of the next.
+struct DataPosition {
+  std::int64_t epoch = 0;  // from 0
+  std::int64_t sentences = 0;
+  friend bool operator==(const DataPosition&, const DataPosition&) = default;
+};
 
 /// The units of an update that are added on a rank: [first, first + count) of `total`. A unit is a part of the update's
 /// sentences whose gradient is computed apart, so that it does not depend on the number of ranks
@@ -61,7 +76,7 @@ struct RankPart {
   /// rank's part is one unit.
   int units = 0;
   /// Parts of other sizes; null: equal ones. With units, those that a rank computes: see unit_counts().
-  const UpdateShares* shares = nullptr;
+  const UpdateAssignment* assignment = nullptr;
 };
 
 /// The units of `part`'s rank.

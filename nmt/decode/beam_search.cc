@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nmt/data/vocabulary.h"
+#include "nmt/ops/cross_entropy.h"
 
 namespace babelring {
 namespace {

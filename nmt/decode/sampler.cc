@@ -8,6 +8,7 @@
 
 #include "base/failure.h"
 #include "nmt/layers/context.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 namespace {

@@ -1,4 +1,5 @@
 #include "nmt/layers/attention.h"
+#include "nmt/ops/attention.h"
 
 #include <cmath>
 

@@ -68,7 +68,7 @@ struct Context {
   std::uint64_t dropout_seed = 0;  // differs for each update
   PhaseClock* clock = nullptr;
   PackedWeights* packed_weights = nullptr;        // prepacked weights for forward matmuls; inference only
-  const EmbeddingRows* embedding_rows = nullptr;  // only if embeddings and output projection share a table
+  const EmbeddingRows* embedding_rows = nullptr;  // only if embeddings and output projection have one table
   /// Called by forward before it reads a parameter. May be empty.
   std::function<void(const Parameter&)> before_read;
   /// Called by backward when a parameter's gradient is complete for this micro-batch. May be empty.
@@ -112,7 +112,7 @@ struct ArenaBytes {
   }
 };
 
-/// Owns the two arenas that all passes over micro-batches share, and makes their contexts. Not thread-safe.
+/// Owns the two arenas of all passes over micro-batches, and makes their contexts. Not thread-safe.
 class ActivationArenas {
  public:
   explicit ActivationArenas(Backend& backend)

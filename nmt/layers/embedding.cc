@@ -1,4 +1,5 @@
 #include "nmt/layers/embedding.h"
+#include "nmt/ops/embedding.h"
 
 #include <cmath>
 

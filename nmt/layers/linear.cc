@@ -1,4 +1,5 @@
 #include "nmt/layers/linear.h"
+#include "nmt/ops/elementwise.h"
 
 #include <utility>
 

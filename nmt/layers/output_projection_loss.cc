@@ -1,4 +1,5 @@
 #include "nmt/layers/output_projection_loss.h"
+#include "nmt/ops/cross_entropy.h"
 
 #include <algorithm>
 

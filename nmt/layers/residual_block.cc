@@ -1,4 +1,5 @@
 #include "nmt/layers/residual_block.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 
@@ -71,12 +72,12 @@ void Norm::backward_sum(Context& context, ConstTensor dy, const Saved& saved, co
   run_backward(context, op);
 }
 
-ResidualBlock::ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPlace place,
+ResidualBlock::ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place,
                              float dropout, std::uint64_t site)
     : norm_(store, name, width), place_(place), dropout_(dropout), site_(site) {}
 
 Tensor ResidualBlock::join(Context& context, ConstTensor x, Tensor branch, Saved& saved) const {
-  if (place_ == NormPlace::post) return norm_.forward_sum(context, x, branch, saved.dropout, saved.norm);
+  if (place_ == NormPosition::post) return norm_.forward_sum(context, x, branch, saved.dropout, saved.norm);
   Tensor sum = context.saved.make(x.shape, x.dtype);
   context.backend.run(ResidualDropout{.residual = x, .branch = branch, .y = sum, .key = saved.dropout});
   return sum;
@@ -84,7 +85,7 @@ Tensor ResidualBlock::join(Context& context, ConstTensor x, Tensor branch, Saved
 
 /// Returns the gradient of the body's output and replaces `d` by the gradient of the sum's residual input.
 OutputGradient ResidualBlock::split(Context& context, Tensor d, const Saved& saved, const Linear& output) const {
-  const bool post = place_ == NormPlace::post;
+  const bool post = place_ == NormPosition::post;
   if (saved.dropout.probability == 0) {
     if (post) norm_.backward(context, d, saved.norm, d, false);
     return d;

@@ -4,6 +4,7 @@
 
 #include "nmt/layers/context.h"
 #include "nmt/layers/linear.h"
+#include "nmt/ops/layer_norm.h"
 
 namespace babelring {
 
@@ -39,7 +40,7 @@ class Norm {
   const Parameter* bias_;
 };
 
-enum class NormPlace { pre, post };
+enum class NormPosition { pre, post };
 
 /// A sub-layer with its residual connection, dropout and normalisation:
 ///   pre   y = x + dropout(body(norm(x)))        Source: Wang et al. 2019, eq. 2
@@ -51,7 +52,7 @@ class ResidualBlock {
     Norm::Saved norm;
     DropoutKey dropout;
   };
-  ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPlace place, float dropout,
+  ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place, float dropout,
                 std::uint64_t site);
 
   /// Returns y [rows, width] in context.saved. `body` maps [rows, width] to [rows, width] in context.scratch and may
@@ -59,7 +60,7 @@ class ResidualBlock {
   template <class Body>
   Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved, Body body) const {
     saved.dropout = context.dropout_key(site_, first_row, dropout_);
-    const ConstTensor h = place_ == NormPlace::pre ? norm_.forward(context, x, saved.norm) : x;
+    const ConstTensor h = place_ == NormPosition::pre ? norm_.forward(context, x, saved.norm) : x;
     const Arena::Scope scope(context.scratch);
     return join(context, x, body(h), saved);
   }
@@ -72,7 +73,7 @@ class ResidualBlock {
   void backward(Context& context, Tensor d, const Saved& saved, const Linear& output, Body body) const {
     const Arena::Scope scope(context.scratch);
     const OutputGradient dbranch = split(context, d, saved, output);
-    if (place_ == NormPlace::post) {
+    if (place_ == NormPosition::post) {
       body(dbranch, d, true);
     } else {
       Tensor dh = context.scratch.make(d.shape, d.dtype);
@@ -86,7 +87,7 @@ class ResidualBlock {
   OutputGradient split(Context& context, Tensor d, const Saved& saved, const Linear& output) const;
 
   Norm norm_;
-  NormPlace place_;
+  NormPosition place_;
   float dropout_;
   std::uint64_t site_;
 };

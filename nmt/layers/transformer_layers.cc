@@ -1,4 +1,6 @@
 #include "nmt/layers/transformer_layers.h"
+#include "nmt/ops/attention.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 

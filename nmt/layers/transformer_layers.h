@@ -38,7 +38,7 @@ class FeedForward {
 struct LayerOptions {
   AttentionOptions attention;
   std::int64_t inner = 0;  // hidden features of the feed-forward block
-  NormPlace norm = NormPlace::pre;
+  NormPosition norm = NormPosition::pre;
   float dropout = 0;             // dropout probability on sub-layer outputs
   float activation_dropout = 0;  // dropout probability after the feed-forward ReLU
   bool causal = false;           // of encoder layers: a token attends only to itself and to earlier tokens

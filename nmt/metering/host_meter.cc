@@ -62,8 +62,8 @@ void HostMeter::fill(StepRecord& record, const MemoryLedger& ledger) {
   const double wall = watch_.lap_ms();
   if (threads_ > 0) {
     record.busy_fraction = wall > 0 ? (now - processor_ms_) / wall / threads_ : 0;
-  } else if (record.step_ms > 0) {
-    record.busy_fraction = (record.forward_ms + record.backward_ms + record.optimizer_ms) / record.step_ms;
+  } else if (record.times.step > 0) {
+    record.busy_fraction = record.times.compute() / record.times.step;
   }
   processor_ms_ = now;
 

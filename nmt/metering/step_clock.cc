@@ -44,22 +44,21 @@ void StepClock::collect() {
   }
 }
 
-void StepClock::fill(StepRecord& record) {
+void StepClock::fill(StepTimes& times) {
   collect();
-  record.forward_ms = ms(StepPart::forward) + ms(StepPart::whole_pass) / 3;
-  record.backward_ms = ms(StepPart::backward) + ms(StepPart::whole_pass) * 2 / 3;
-  record.exposed_communication_ms = ms(StepPart::communication);
-  record.optimizer_ms = ms(StepPart::optimizer);
+  times.forward = ms(StepPart::forward) + ms(StepPart::whole_pass) / 3;
+  times.backward = ms(StepPart::backward) + ms(StepPart::whole_pass) * 2 / 3;
+  times.exposed_communication = ms(StepPart::communication);
+  times.optimizer = ms(StepPart::optimizer);
   ms_ = {};
-  record.other_ms = record.step_ms - record.data_ms - record.forward_ms - record.backward_ms -
-                    record.exposed_communication_ms - record.optimizer_ms;
+  times.other = 0;
+  times.other = times.step - times.sum_of_parts();
   if (open_.empty()) return;
   // A device keeps working while the host waits for data or is between updates. That time was counted twice.
-  for (double* part : {&record.data_ms, &record.optimizer_ms, &record.exposed_communication_ms, &record.backward_ms,
-                       &record.forward_ms}) {
-    const double twice = std::clamp(-record.other_ms, 0.0, *part);
+  for (double* part : {&times.data, &times.optimizer, &times.exposed_communication, &times.backward, &times.forward}) {
+    const double twice = std::clamp(-times.other, 0.0, *part);
     *part -= twice;
-    record.other_ms += twice;
+    times.other += twice;
   }
 }
 

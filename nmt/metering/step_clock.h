@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/records/records.h"
+#include "base/records/step_times.h"
 #include "base/span_log.h"
 #include "nmt/core/device_stream.h"
 #include "nmt/layers/context.h"
@@ -33,9 +33,9 @@ class StepClock final : public PhaseClock {
   void enter(StepPart part);
   void enter(Phase phase) override;
 
-  /// Sets the parts of `record` so that they add up to step_ms. step_ms and data_ms must already be set. Time in which
-  /// a device ran the optimizer while the host waited for data counts as optimizer time.
-  void fill(StepRecord& record);
+  /// Sets the parts so that they add up to `step`. `step` and `data` must already be set. Time in which a device ran
+  /// the optimizer while the host waited for data counts as optimizer time.
+  void fill(StepTimes& times);
 
  private:
   struct Span {

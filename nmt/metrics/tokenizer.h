@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/options/choices.h"
+#include "base/choices.h"
 #include "base/result.h"
 
 namespace babelring {

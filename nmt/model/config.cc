@@ -14,7 +14,7 @@ void ModelConfig::bind(OptionBinder& b) {
   b.number("dropout", dropout, 0, 0.99, "dropout probability on embeddings and sub-layer outputs");
   b.number("attention_dropout", attention_dropout, 0, 0.99, "dropout probability on attention weights");
   b.number("activation_dropout", activation_dropout, 0, 0.99, "dropout probability after the feed-forward ReLU");
-  b.choice("norm", norm, {{"pre", NormPlace::pre}, {"post", NormPlace::post}},
+  b.choice("norm", norm, {{"pre", NormPosition::pre}, {"post", NormPosition::post}},
            "layer normalisation before each sub-layer (pre) or after its residual sum (post)");
   b.choice("tied_embeddings", tied_embeddings,
            {{"all", TiedEmbeddings::all}, {"decoder", TiedEmbeddings::decoder}, {"none", TiedEmbeddings::none}},

@@ -11,7 +11,7 @@ namespace babelring {
 
 struct LayerOptions;
 
-/// Embeddings that share one table.
+/// Embeddings with one table.
 enum class TiedEmbeddings {
   all,      // source, target and output
   decoder,  // target and output
@@ -29,7 +29,7 @@ struct ModelConfig {
   double dropout = 0.1;
   double attention_dropout = 0;
   double activation_dropout = 0;
-  NormPlace norm = NormPlace::pre;
+  NormPosition norm = NormPosition::pre;
   TiedEmbeddings tied_embeddings = TiedEmbeddings::all;
   bool attention_bias = false;
 

@@ -1,4 +1,5 @@
 #include "nmt/model/language_model.h"
+#include "nmt/ops/elementwise.h"
 
 #include <string>
 
@@ -26,7 +27,7 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::int64_t vocabulary,
     layers_.emplace_back(store, "decoder." + std::to_string(i), options,
                          layer_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
   }
-  if (options.norm == NormPlace::pre) norm_.emplace(store, "decoder.norm", config.width);
+  if (options.norm == NormPosition::pre) norm_.emplace(store, "decoder.norm", config.width);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : table_;
   loss_.emplace(*output_table_, label_smoothing);
   store.allocate(memory, compute);

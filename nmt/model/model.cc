@@ -3,6 +3,7 @@
 #include "nmt/model/language_model.h"
 #include "nmt/model/transformer.h"
 #include "nmt/ops/dry_backend.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 

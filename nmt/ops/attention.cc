@@ -16,7 +16,7 @@ void check_heads(const OpCheck& check, std::int64_t width, int heads) {
   check.refuse(fmt::format("width {} is not a multiple of {} heads", width, heads));
 }
 
-/// Checks of fields that forward and backward share: q, k, v, offsets, heads and scalars.
+/// Checks of the fields of both forward and backward: q, k, v, offsets, heads and scalars.
 template <class Op>
 void check_operands(const OpCheck& check, const Op& op) {
   const Field q{"q", op.q}, k{"k", op.k};

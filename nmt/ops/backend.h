@@ -18,11 +18,14 @@
 #include "nmt/core/device_stream.h"
 #include "nmt/core/machine.h"
 #include "nmt/core/memory_ledger.h"
-#include "nmt/ops/matmul_report.h"
+#include "nmt/ops/linear.h"
 #include "nmt/ops/observer.h"
 #include "nmt/ops/op_list.h"
 
 namespace babelring {
+
+/// The device that a user wants. `emulated`: nothing is computed, see nmt/ops/emulated.
+enum class DeviceChoice { automatic, cpu, cuda, emulated };
 
 /// The CPU backend's kernels on this CPU: "amx kernels, oneDNN 2.6.3, avx512_core_amx". Throws UsageFailure if
 /// BABELRING_CPU_ISA names an instruction set that is not available.
@@ -33,6 +36,18 @@ std::string cpu_instruction_sets();
 
 /// The version of oneDNN that this process runs with: "2.6.3".
 std::string onednn_version();
+
+/// The algorithm choice for matmuls of one shape: the library's algorithm and its time.
+struct MatmulReport {
+  std::string matmul;     // "x W^T 25600x512x2048 bf16"; rows are rounded up to the size that shares the choice
+  std::string epilogue;   // requested from the library; empty if none
+  bool found = false;     // false if the library has no suitable algorithm and our own kernels are used
+  int candidates = 0;     // number of algorithms proposed by the library
+  double first_ms = 0;    // time of the library's first proposal, with cold caches; 0 if not timed
+  double chosen_ms = 0;   // time of the chosen algorithm; 0 if not timed
+  double waves = 0;       // number of times its blocks fill the device
+  std::string algorithm;  // its settings as the library's numbers; empty if none
+};
 
 /// Chunking of the output loss: only the logits of one chunk of rows are in memory at a time. The projection's gradient
 /// is summed over chunks, so its rounding depends on the chunk size.
@@ -46,8 +61,8 @@ struct LossChunks {
   /// Depends on total rather than free memory, so that runs are reproducible bit by bit.
   static constexpr LossChunks on_device(std::size_t memory_bytes) {
     constexpr std::size_t max_bytes = std::size_t{2} << 30;
-    const auto share = static_cast<std::int64_t>(std::min(max_bytes, memory_bytes / 32));
-    return {.bytes = std::max(LossChunks().bytes, share), .equal = true};
+    const auto part = static_cast<std::int64_t>(std::min(max_bytes, memory_bytes / 32));
+    return {.bytes = std::max(LossChunks().bytes, part), .equal = true};
   }
 
   /// Max rows per chunk, for logits of `row_bytes` bytes per row.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "nmt/ops/backend.h"
+#include "nmt/ops/ops.h"
 
 namespace babelring {
 

@@ -8,7 +8,7 @@ namespace babelring {
 
 namespace {
 
-/// Checks of fields that both forward ops share, except the aliasing of y; `input` gives the shape.
+/// Checks of the fields of both forward ops, except the aliasing of y; `input` gives the shape.
 template <class Op>
 void check_normalization(const OpCheck& check, const Op& op, const Field& input) {
   const Shape& shape = input.tensor.shape;

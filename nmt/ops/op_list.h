@@ -1,13 +1,5 @@
 #pragma once
 
-#include "nmt/ops/adam.h"
-#include "nmt/ops/attention.h"
-#include "nmt/ops/cross_entropy.h"
-#include "nmt/ops/elementwise.h"
-#include "nmt/ops/embedding.h"
-#include "nmt/ops/layer_norm.h"
-#include "nmt/ops/linear.h"
-
 namespace babelring {
 
 /// Every op: expands DO(Op) for each. This is the only list of ops. AllOps and the declarations of the kernels
@@ -36,6 +28,11 @@ namespace babelring {
   DO(Fill)                        \
   DO(Add)
 // clang-format on
+
+// Their definitions are in nmt/ops/ops.h.
+#define BABELRING_DECLARE_OP(Op) struct Op;
+BABELRING_FOR_EACH_OP(BABELRING_DECLARE_OP)
+#undef BABELRING_DECLARE_OP
 
 template <class... Ops>
 struct OpList {};

@@ -11,6 +11,7 @@
 #include "nmt/core/buffer.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
+#include "nmt/ops/adam.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {

@@ -9,27 +9,12 @@
 namespace babelring {
 namespace {
 
-const Choices<GradientPath>& gradient_paths() {
-  using enum GradientPath;
-  static const Choices<GradientPath> paths = {
+const Choices<AllReduceAlgorithm>& all_reduce_choices() {
+  using enum AllReduceAlgorithm;
+  static const Choices<AllReduceAlgorithm> choices = {
       {"auto", automatic}, {"shared_memory", shared_memory}, {"two_level", two_level}, {"ring", ring}, {"mpi", mpi},
       {"nccl", nccl},      {"nccl_ring", nccl_ring}};
-  return paths;
-}
-
-AllReduceAlgorithm host_algorithm(GradientPath path) {
-  switch (path) {
-    case GradientPath::shared_memory:
-      return AllReduceAlgorithm::shared_memory;
-    case GradientPath::two_level:
-      return AllReduceAlgorithm::two_level;
-    case GradientPath::ring:
-      return AllReduceAlgorithm::ring;
-    case GradientPath::mpi:
-      return AllReduceAlgorithm::mpi;
-    default:
-      return AllReduceAlgorithm::automatic;
-  }
+  return choices;
 }
 
 std::int64_t measured_bucket_bytes(std::int64_t gradient_bytes, Communicator& communicator) {
@@ -45,13 +30,12 @@ std::int64_t measured_bucket_bytes(std::int64_t gradient_bytes, Communicator& co
 }  // namespace
 
 void CommConfig::bind(OptionBinder& b) {
-  b.choice("all_reduce", all_reduce, gradient_paths(),
+  b.choice("all_reduce", all_reduce, all_reduce_choices(),
            "gradient all-reduce: shared_memory (one host), two_level (shared memory within hosts that have equal "
            "numbers of ranks, a tree or ring between hosts), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
            "nccl (GPUs, NCCL chooses the algorithm) or nccl_ring; auto: NCCL between GPUs that support it, otherwise "
            "shared memory on one host, two levels on hosts with several ranks each, otherwise a tree or ring");
-  b.choice("gradient_wire", gradient_wire,
-           {{"f32", GradientWire::f32}, {"bf16", GradientWire::bf16}, {"int8", GradientWire::int8}},
+  b.choice("gradient_wire", gradient_wire, wire_choices(),
            "data type in which rings and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
            "bits; int8 halves it again (blocks of 256 with a scale; each host adds its rounding errors to the next "
            "update; not by NCCL); shared memory always uses f32");
@@ -63,10 +47,10 @@ void CommConfig::bind(OptionBinder& b) {
       {{"auto", OptimizerPlacement::automatic},
        {"replicated", OptimizerPlacement::replicated},
        {"sharded", OptimizerPlacement::sharded}},
-      "who keeps f32 masters and moments: replicated, every host all of them; sharded, each host a share, which it "
+      "who keeps f32 masters and moments: replicated, every host all of them; sharded, each host a shard, which it "
       "updates and whose bf16 weights (f32 with training.precision f32) it sends to the others while the next update "
       "begins: less memory, and 3/4 of the bytes of f32 gradients, with the same bits; with NCCL each GPU keeps a "
-      "share of the moments; auto: sharded with bf16 weights and f32 gradients between 2, 4, 8, ... hosts without "
+      "shard of the moments; auto: sharded with bf16 weights and f32 gradients between 2, 4, 8, ... hosts without "
       "GPUs, unless checkpoints are less than 30 updates apart");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
@@ -77,13 +61,13 @@ void CommConfig::bind(OptionBinder& b) {
 }
 
 void CommConfig::check() const {
-  using enum GradientPath;
+  using enum AllReduceAlgorithm;
   const bool by_nccl = all_reduce == nccl || all_reduce == nccl_ring;
   if (optimizer == OptimizerPlacement::sharded && all_reduce == mpi) {
-    constexpr const char* place = "communication.optimizer";
-    throw ConfigError(place, fmt::format("{}: all_reduce {} gives every rank all sums, so sharded saves nothing; use "
-                                         "optimizer auto or all_reduce auto",
-                                         place, all_reduce_word()));
+    constexpr const char* key = "communication.optimizer";
+    throw ConfigError(key, fmt::format("{}: all_reduce {} gives every rank all sums, so sharded saves nothing; use "
+                                       "optimizer auto or all_reduce auto",
+                                       key, all_reduce_word()));
   }
   const bool refused =
       all_reduce == mpi ? gradient_wire != GradientWire::f32 : by_nccl && gradient_wire == GradientWire::int8;
@@ -94,7 +78,7 @@ void CommConfig::check() const {
 }
 
 std::string CommConfig::all_reduce_word() const {
-  return word_of(gradient_paths(), all_reduce);
+  return word_of(all_reduce_choices(), all_reduce);
 }
 
 std::int64_t CommConfig::wanted_bucket_bytes() const {
@@ -102,7 +86,8 @@ std::int64_t CommConfig::wanted_bucket_bytes() const {
 }
 
 CommOptions CommConfig::options() const {
-  return {.algorithm = host_algorithm(all_reduce),
+  using enum AllReduceAlgorithm;
+  return {.algorithm = all_reduce == nccl || all_reduce == nccl_ring ? automatic : all_reduce,
           .wire = gradient_wire,
           .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
 }

@@ -8,17 +8,11 @@
 
 namespace babelring {
 
-/// How the gradients of the ranks are summed: in host memory by an AllReduceAlgorithm, or between GPUs by NCCL.
-enum class GradientPath { automatic, shared_memory, two_level, ring, mpi, nccl, nccl_ring };
-
-/// Where masters and moments are kept and updated: on every host, or a share of them on each.
-enum class OptimizerPlacement { automatic, replicated, sharded };
-
 /// The configuration keys communication.*.
 struct CommConfig {
   static constexpr double automatic = 0;  // value of bucket_mb that means "auto"
 
-  GradientPath all_reduce = GradientPath::automatic;
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;
   GradientWire gradient_wire = GradientWire::f32;
   double bucket_mb = automatic;
   OptimizerPlacement optimizer = OptimizerPlacement::automatic;

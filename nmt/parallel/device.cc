@@ -42,7 +42,7 @@ Result<std::unique_ptr<Communicator>> open_and_try(const CommConfig& config, std
   const CommOptions common = config.options();
   Result<std::unique_ptr<Communicator>> opened = open_nccl(library, communicator, std::move(stream),
                                                            {.wire = common.wire,
-                                                            .ring = config.all_reduce == GradientPath::nccl_ring,
+                                                            .ring = config.all_reduce == AllReduceAlgorithm::nccl_ring,
                                                             .deadline = common.deadline,
                                                             .trial = trial});
   if (opened && !summed_everywhere(backend, communicator, trial)) {
@@ -56,7 +56,8 @@ Result<std::unique_ptr<Communicator>> open_and_try(const CommConfig& config, std
 GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
                                   Communicator& communicator, const std::function<Result<NcclLibrary>()>& find) {
   if (communicator.size() == 1) return {};
-  const bool required = config.all_reduce == GradientPath::nccl || config.all_reduce == GradientPath::nccl_ring;
+  const bool required =
+      config.all_reduce == AllReduceAlgorithm::nccl || config.all_reduce == AllReduceAlgorithm::nccl_ring;
   const auto refuse = [&](const std::string& why) {
     throw UsageFailure(fmt::format("communication.all_reduce {}: {}; use auto", config.all_reduce_word(), why));
   };
@@ -64,7 +65,7 @@ GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradien
     if (required) refuse("the gradients are in host memory");
     return {};
   }
-  if (!required && config.all_reduce != GradientPath::automatic) {
+  if (!required && config.all_reduce != AllReduceAlgorithm::automatic) {
     return {.nccl = nullptr,
             .line = fmt::format("through host memory, as required by communication.all_reduce={}",
                                 config.all_reduce_word())};

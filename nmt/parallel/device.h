@@ -43,9 +43,6 @@ Result<RankGpu> find_gpu(int local_rank);
 /// the host names, in rank order. The Error names the rank.
 Status check_gpus(const std::vector<Result<json::value>>& identities, const std::vector<std::string>& hosts);
 
-/// `emulated`: nothing is computed, see nmt/ops/emulated.
-enum class DeviceChoice { automatic, cpu, cuda, emulated };
-
 /// The result of choose_backend().
 struct ChosenBackend {
   std::unique_ptr<Backend> backend;

@@ -79,11 +79,11 @@ std::unique_ptr<GradientReducer> make_bucketed_reducer(Backend& backend, Communi
 std::unique_ptr<GradientReducer> make_staged_reducer(Backend& backend, Communicator& communicator,
                                                      const ParameterStore& store, std::int64_t bucket_bytes);
 
-/// For a sharded optimizer: scatters rounds of `shares` during backward; only this rank's shard holds sums
+/// For a sharded optimizer: scatters rounds of `shards` during backward; only this rank's shard holds sums
 /// afterwards. As to reads of weights, finish() is like that of make_bucketed_reducer(): when it returns, no rank of
 /// this host reads weights for this update any more.
 std::unique_ptr<GradientReducer> make_scattering_reducer(Backend& backend, Communicator& communicator,
-                                                         const ParameterStore& store, const HostShares& shares);
+                                                         const ParameterStore& store, const HostShards& shards);
 
 /// For ranks of a single host that share memory. After all ranks have finished backward, each rank sums its shard
 /// directly from the other ranks' gradients. Nothing is summed twice, and the CPUs have no idle time to overlap with

@@ -23,20 +23,20 @@ ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicato
     : backend_(backend),
       communicator_(communicator),
       shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.local_size() > 1) {
-  choose_shares(config, gradient_bytes);
+  choose_shards(config, gradient_bytes);
 }
 
-/// True if hosts can keep shares, and the bits of weights do not depend on whether they do.
-bool ParameterSharding::shares_change_no_bit() const {
+/// True if hosts can keep shards, and the bits of weights do not depend on whether they do.
+bool ParameterSharding::sharding_changes_no_bit() const {
   const int hosts = communicator_.size() / communicator_.local_size();
   return hosts > 1 && std::has_single_bit(static_cast<unsigned>(hosts)) && backend_.host_memory() &&
          !communicator_.device_memory() && communicator_.host_exchange() != nullptr &&
          communicator_.same_bits_in_any_bucket();
 }
 
-void ParameterSharding::choose_shares(const CommConfig& config, std::int64_t gradient_bytes) {
+void ParameterSharding::choose_shards(const CommConfig& config, std::int64_t gradient_bytes) {
   if (config.optimizer == OptimizerPlacement::replicated) return;
-  if (config.optimizer == OptimizerPlacement::automatic && !shares_change_no_bit()) return;
+  if (config.optimizer == OptimizerPlacement::automatic && !sharding_changes_no_bit()) return;
   constexpr const char* key = "communication.optimizer sharded";
   const int ranks = communicator_.size();
   const bool on_gpus = !backend_.host_memory();
@@ -53,41 +53,41 @@ void ParameterSharding::choose_shares(const CommConfig& config, std::int64_t gra
                     "communication.all_reduce auto, two_level or, with one rank on each host, ring; use auto",
                     key));
   }
-  shares_.emplace(communicator_, config.bucket_bytes(gradient_bytes, communicator_, on_gpus));
-  line_ = fmt::format("optimizer: each of {} {} keeps a share of {} and gathers weights, buckets of {:.2f} MB",
-                      shares_->hosts(), on_gpus ? "GPUs" : "hosts", on_gpus ? "the moments" : "the optimizer's state",
+  shards_.emplace(communicator_, config.bucket_bytes(gradient_bytes, communicator_, on_gpus));
+  line_ = fmt::format("optimizer: each of {} {} keeps a shard of {} and gathers weights, buckets of {:.2f} MB",
+                      shards_->hosts(), on_gpus ? "GPUs" : "hosts", on_gpus ? "the moments" : "the optimizer's state",
                       static_cast<double>(scattered_bytes()) * 1e-6);
 }
 
 std::int64_t ParameterSharding::scattered_bytes() const {
-  return shares_->round() * f32_bytes;
+  return shards_->round() * f32_bytes;
 }
 
 Buffer ParameterSharding::allocate(std::size_t bytes, MemoryPurpose purpose) const {
   if (shares_host_memory()) {
     const auto begin = [&](int rank) { return static_cast<std::int64_t>(bytes) * rank / communicator_.local_size(); };
     const ElementRange part{begin(communicator_.local_rank()), begin(communicator_.local_rank() + 1)};
-    return backend_.enter(purpose, shares_->exchange().allocate_for_gathers(bytes, {part}));
+    return backend_.enter(purpose, shards_->exchange().allocate_for_gathers(bytes, {part}));
   }
   if (!shared_copy_) return backend_.allocate(bytes, purpose);
   return backend_.enter(purpose, communicator_.shared_arrays()->allocate_common(bytes));
 }
 
-/// Allocates a zeroed f32 array. If hosts keep shares, it takes memory for this host's share only.
+/// Allocates a zeroed f32 array. If hosts keep shards, it takes memory for this host's shard only.
 Buffer ParameterSharding::allocate_share(std::size_t bytes, MemoryPurpose purpose) const {
   if (!shares_host_memory()) return allocate(bytes, purpose);
   const std::int64_t count = static_cast<std::int64_t>(bytes) / f32_bytes;
   std::vector<ElementRange> own = own_shard(count).within({0, count});
   for (ElementRange& range : own) range = {range.begin * f32_bytes, range.end * f32_bytes};
-  return backend_.enter(purpose, shares_->exchange().allocate_for_gathers(bytes, own),
-                        bytes / static_cast<std::size_t>(shares_->hosts()));
+  return backend_.enter(purpose, shards_->exchange().allocate_for_gathers(bytes, own),
+                        bytes / static_cast<std::size_t>(shards_->hosts()));
 }
 
 Moment ParameterSharding::allocate_moment(std::int64_t size) const {
   constexpr auto purpose = MemoryPurpose::moments;
-  const Shards kept = shares_ ? shares_->own() : Shards();
+  const Shards kept = shards_ ? shards_->own() : Shards();
   const std::size_t bytes = Moment::bytes_of(size, kept);
-  return Moment(shares_ ? backend_.allocate(bytes, purpose) : allocate(bytes, purpose), size, kept);
+  return Moment(shards_ ? backend_.allocate(bytes, purpose) : allocate(bytes, purpose), size, kept);
 }
 
 ParameterMemory ParameterSharding::parameter_memory() const {
@@ -102,14 +102,14 @@ ParameterMemory ParameterSharding::parameter_memory() const {
 }
 
 Shards ParameterSharding::own_shard(std::int64_t count) const {
-  if (shares_) return shares_->own();
+  if (shards_) return shards_->own();
   return shared_copy_ ? Shards(count, communicator_.local_rank(), communicator_.local_size()) : Shards();
 }
 
 std::unique_ptr<GradientReducer> ParameterSharding::make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
                                                                  const Parameter* shared_table, AddOrder order) const {
   const Shards shard = own_shard(store.flat_size());
-  if (shares_) return make_scattering_reducer(backend_, communicator_, store, *shares_);
+  if (shards_) return make_scattering_reducer(backend_, communicator_, store, *shards_);
   if (single_copy()) return make_sharded_reducer(backend_, communicator_, store, shard, order);
   if (!communicator_reduces()) return make_staged_reducer(backend_, communicator_, store, bucket_bytes);
   // A sum in two parts rounds differently. Host all-reduces keep a single part so that their results do not change.
@@ -136,11 +136,11 @@ void ParameterSharding::release_writes() const {
 }
 
 void ParameterSharding::publish() const {
-  if (!shares_) release_writes();
+  if (!shards_) release_writes();
 }
 
 std::unique_ptr<WeightsGather> ParameterSharding::make_weights_gather(const ParameterStore& store) const {
-  return shares_ ? std::make_unique<WeightsGather>(*shares_, store) : nullptr;
+  return shards_ ? std::make_unique<WeightsGather>(*shards_, store) : nullptr;
 }
 
 void ParameterSharding::broadcast(Tensor tensor) const {
@@ -158,7 +158,7 @@ void ParameterSharding::broadcast(Tensor tensor) const {
 
 /// In blocks, so that ranks need little memory beside the moment.
 void ParameterSharding::write_moment(const Moment& moment, const std::vector<float>& values) const {
-  const bool all_ranks_write = shares_ || !shared_copy_;
+  const bool all_ranks_write = shards_ || !shared_copy_;
   const bool writes = all_ranks_write || communicator_.local_rank() == 0;
   std::vector<float> block;
   for (std::int64_t begin = 0; begin < moment.size(); begin += block_elements) {
@@ -188,8 +188,8 @@ std::vector<ElementRange> ParameterSharding::masters_on_demand(const ParameterSt
 }
 
 void ParameterSharding::read_masters(const ParameterStore& store, const std::function<void()>& read) const {
-  if (!shares_) return read();
-  shares_->gather(store.masters(), shares_->parts_of(masters_on_demand(store)));
+  if (!shards_) return read();
+  shards_->gather(store.masters(), shards_->parts_of(masters_on_demand(store)));
   read();
   release_writes();  // other ranks of the host may still read what this one drops
   drop_other_masters(store);
@@ -198,10 +198,10 @@ void ParameterSharding::read_masters(const ParameterStore& store, const std::fun
 /// Each rank drops the masters that only it receives; nobody writes them before this rank's next gather.
 void ParameterSharding::drop_other_masters(const ParameterStore& store) const {
   if (!shares_host_memory()) return;
-  const PartsByPlace parts = shares_->parts_of(masters_on_demand(store));
-  for (int place = 0; place < shares_->hosts(); ++place) {
-    if (place == shares_->exchange().place()) continue;
-    for (const auto& [begin, end] : parts[static_cast<std::size_t>(place)]) {
+  const PartsByPosition parts = shards_->parts_of(masters_on_demand(store));
+  for (int position = 0; position < shards_->hosts(); ++position) {
+    if (position == shards_->exchange().position()) continue;
+    for (const auto& [begin, end] : parts[static_cast<std::size_t>(position)]) {
       release_pages(store.masters().as<float>() + begin, static_cast<std::size_t>((end - begin) * f32_bytes));
     }
   }

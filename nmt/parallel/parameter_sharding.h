@@ -33,11 +33,11 @@ class ParameterSharding {
   ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config,
                     std::int64_t gradient_bytes);
 
-  /// True if each host, or each GPU, keeps a share of the optimizer's state.
-  bool shards_optimizer() const { return shares_.has_value(); }
-  /// True if the ranks of a host share one copy of the model.
+  /// True if each host, or each GPU, keeps a shard of the optimizer's state.
+  bool shards_optimizer() const { return shards_.has_value(); }
+  /// True if the ranks of a host have one copy of the model.
   bool shares_copy() const { return shared_copy_; }
-  /// True if all ranks of the run share one copy. Gradients are then summed in a rank's own shard only.
+  /// True if all ranks of the run have one copy. Gradients are then summed in a rank's own shard only.
   bool single_copy() const;
   /// Log line about communication.optimizer sharded; empty otherwise.
   const std::string& line() const { return line_; }
@@ -51,8 +51,8 @@ class ParameterSharding {
   /// reduce the backend's memory, otherwise from the backend.
   ParameterMemory parameter_memory() const;
   /// The shard of a rank if the optimizer is sharded.
-  Shards shard_of(int rank) const { return shares_->of_rank(rank); }
-  /// The shard that this rank updates in a flat array of `count` elements. Divided if the ranks of a host share a copy
+  Shards shard_of(int rank) const { return shards_->of_rank(rank); }
+  /// The shard that this rank updates in a flat array of `count` elements. Divided if the ranks of a host have one copy
   /// or the optimizer is sharded.
   Shards own_shard(std::int64_t count) const;
   /// Bytes of gradients that are scattered as one message if the optimizer is sharded.
@@ -64,10 +64,10 @@ class ParameterSharding {
   std::unique_ptr<GradientReducer> make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
                                                 const Parameter* shared_table, AddOrder order) const;
 
-  /// Runs `write` once for each copy of the model: on the first rank of a host that shares one, else on every rank.
+  /// Runs `write` once for each copy of the model: on the first rank of a host that has one, else on every rank.
   /// `write` must set the same values on all ranks. Returns after the new values are visible to every rank.
   void write(const std::function<void()>& write) const;
-  /// Makes the weights that each rank has updated visible to the ranks that share its copy. Before the next write there
+  /// Makes the weights that each rank has updated visible to the ranks with the same copy. Before the next write there
   /// must be another collective that each rank enters after its last read of other shards. In an update, the gradient
   /// sum is such a collective. If the optimizer is sharded, WeightsGather does it, and this does nothing.
   void publish() const;
@@ -85,12 +85,12 @@ class ParameterSharding {
   void drop_other_masters(const ParameterStore& store) const;
 
  private:
-  /// True if hosts keep shares of arrays that lie in memory of their ranks.
-  bool shares_host_memory() const { return shares_ && backend_.host_memory(); }
-  bool shares_change_no_bit() const;
+  /// True if hosts keep shards of arrays that lie in memory of their ranks.
+  bool shares_host_memory() const { return shards_ && backend_.host_memory(); }
+  bool sharding_changes_no_bit() const;
   /// True if the communicator reduces the kind of memory (host or device) that holds the gradients.
   bool communicator_reduces() const;
-  void choose_shares(const CommConfig& config, std::int64_t gradient_bytes);
+  void choose_shards(const CommConfig& config, std::int64_t gradient_bytes);
   Buffer allocate_share(std::size_t bytes, MemoryPurpose purpose) const;
   void release_writes() const;
   std::vector<ElementRange> masters_on_demand(const ParameterStore& store) const;
@@ -98,7 +98,7 @@ class ParameterSharding {
   Backend& backend_;
   Communicator& communicator_;
   bool shared_copy_;
-  std::optional<HostShares> shares_;  // absent: every host keeps everything
+  std::optional<HostShards> shards_;  // absent: every host keeps everything
   std::string line_;
 };
 

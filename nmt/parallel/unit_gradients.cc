@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/failure.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 

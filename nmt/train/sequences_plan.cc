@@ -46,10 +46,10 @@ class SequenceMemory {
   /// Bytes that this rank may use beside the batches of `sequences` sequences.
   std::size_t usable(std::int64_t sequences) const {
     const auto later = static_cast<std::size_t>(static_cast<double>(room_.total) * later_allocations);
-    const std::size_t share =
+    const std::size_t part =
         arena_room(backend_, communicator_, room_,
                    later_memory(config_, backend_, tokens_of(sequences), model_->parameters().count()));
-    return share - std::min(share, later);
+    return part - std::min(part, later);
   }
   /// Bytes of the model and of a pass.
   std::size_t need(std::int64_t sequences) const { return model_bytes() + pass_bytes(sequences); }

@@ -141,7 +141,7 @@ TrainingEnd Trainer::run() try {
 TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) {
   balancer_.begin(state_.progress.update + 1);
   RankPart part = rank_part(parts_.config, parts_.communicator, micro_batch_tokens);
-  part.shares = balancer_.shares();
+  part.assignment = balancer_.assignment();
   BatchPipeline pipeline(parts_.source, {.part = part,
                                          .start = state_.position.value(),
                                          .first_update = state_.progress.update + 1,

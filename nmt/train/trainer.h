@@ -18,7 +18,7 @@
 #include "nmt/train/evaluation_policy.h"
 #include "nmt/train/setup/requests.h"
 #include "nmt/train/update/divergence.h"
-#include "nmt/train/update/share_balancer.h"
+#include "nmt/train/update/load_balancer.h"
 #include "nmt/train/update/update_observer.h"
 #include "nmt/train/update/update_runner.h"
 
@@ -62,10 +62,10 @@ class Trainer {
   const Model& model() const { return replica_.model; }
   const ModelReplica& replica() const { return replica_; }
   const TrainingState& state() const { return state_; }
-  /// The wanted size of a bucket of gradients. 0: a single rank, or ranks that share one copy of the model, sum without
+  /// The wanted size of a bucket of gradients. 0: a single rank, or ranks with one copy of the model, sum without
   /// buckets.
   std::int64_t bucket_bytes() const { return updates_.bucket_bytes(); }
-  /// True if each host keeps a share of the optimizer's state.
+  /// True if each host keeps a shard of the optimizer's state.
   bool shards_optimizer() const { return replica_.sharding.shards_optimizer(); }
 
   /// Sets run and attempt, and resumes from a checkpoint; if there is none, begins with the weights that
@@ -103,7 +103,7 @@ class Trainer {
   EvaluationPolicy evaluations_;
   CheckpointPolicy checkpoints_;
   DivergenceWatch divergence_;
-  ShareBalancer balancer_;
+  LoadBalancer balancer_;
   TrainingState state_;
   std::int64_t began_after_ = 0;  // the update after which this attempt began
   bool trace_next_ = false;       // the ranks voted for a trace in the last update

@@ -1,5 +1,6 @@
 """Measures how well the emulator predicts this machine. Settings are measured in turns with records of one rank and tests of
-the links; each setting is predicted with a calibration to the others. Measurements are kept, so a run can be continued."""
+the links; each setting is predicted with a calibration to the others. Measurements are kept, so a run can be continued.
+"""
 
 from __future__ import annotations
 

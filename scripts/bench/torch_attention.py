@@ -4,7 +4,8 @@ packed sentences (torch.nn.attention.varlen) and scaled_dot_product_attention by
 line of JSON: for each length and kernel the medians in ms, and the relative errors of the output and of dq, dk and dv against
 float64 without dropout.
 
-    torch_attention.py [--tokens 25600] [--lengths 30 200 512 2048] [--heads 8] [--width 64] [--dropout 0.1] [--causal]"""
+    torch_attention.py [--tokens 25600] [--lengths 30 200 512 2048] [--heads 8] [--width 64] [--dropout 0.1] [--causal]
+"""
 
 from __future__ import annotations
 

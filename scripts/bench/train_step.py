@@ -222,9 +222,10 @@ def records_cost(one: Run, updates: int) -> dict[str, float]:
 
 def metrics_cost(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     costs = []
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, metrics_server(
-        programs, pathlib.Path(folder)
-    ) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        metrics_server(programs, pathlib.Path(folder)) as server,
+    ):
         spools = iter(range(10**6))
 
         def reporting() -> Run:

@@ -35,14 +35,16 @@ def gigabytes(value: object) -> str:
 def ops_table(figures: Figures) -> list[str]:
     rows = [
         (
-            row["op"],
-            number(1e3 * row["ms"], ",.1f"),
-            f"{number(row['rate'])} {row['unit']}",
-            number(row["share_of_peak"], ".0%"),
-            number(row["error"], ".1e"),
+            (
+                row["op"],
+                number(1e3 * row["ms"], ",.1f"),
+                f"{number(row['rate'])} {row['unit']}",
+                number(row["share_of_peak"], ".0%"),
+                number(row["error"], ".1e"),
+            )
+            if "failure" not in row
+            else (row["op"], "-", row["failure"], "-", "-")
         )
-        if "failure" not in row
-        else (row["op"], "-", row["failure"], "-", "-")
         for row in figures.get("rows", [])
     ]
     if not rows:
@@ -54,14 +56,16 @@ def ops_table(figures: Figures) -> list[str]:
 def attention_table(figures: Figures) -> list[str]:
     rows = [
         (
-            row["length"],
-            row["kernel"],
-            number(1e3 * row["forward_ms"], ",.1f"),
-            number(1e3 * row["backward_ms"], ",.1f"),
-            number(max(row[name] for name in ("out", "dq", "dk", "dv")), ".1e"),
+            (
+                row["length"],
+                row["kernel"],
+                number(1e3 * row["forward_ms"], ",.1f"),
+                number(1e3 * row["backward_ms"], ",.1f"),
+                number(max(row[name] for name in ("out", "dq", "dk", "dv")), ".1e"),
+            )
+            if "failed" not in row
+            else (row["length"], row["kernel"], row["failed"], "-", "-")
         )
-        if "failed" not in row
-        else (row["length"], row["kernel"], row["failed"], "-", "-")
         for row in figures.get("rows", [])
     ]
     return table(("sentences of", "kernel", "forward, us", "backward, us", "error"), rows) if rows else []
@@ -71,17 +75,19 @@ def products_table(figures: Figures) -> list[str]:
     """Returns a table of epilogue, algorithm and times of each matmul."""
     rows = [
         (
-            row["preset"],
-            row["layer"],
-            row["product"],
-            (row["epilogue"] or "none") + ("" if row["found"] else ": MISSING"),
-            number(row["waves"], ".2f"),
-            number(1e3 * row["first_ms"], ",.1f"),
-            number(1e3 * row["chosen_ms"], ",.1f"),
-            row["algorithm"],
+            (
+                row["preset"],
+                row["layer"],
+                row["product"],
+                (row["epilogue"] or "none") + ("" if row["found"] else ": MISSING"),
+                number(row["waves"], ".2f"),
+                number(1e3 * row["first_ms"], ",.1f"),
+                number(1e3 * row["chosen_ms"], ",.1f"),
+                row["algorithm"],
+            )
+            if "failure" not in row
+            else (row["preset"], row["layer"], row["failure"], "-", "-", "-", "-", "-")
         )
-        if "failure" not in row
-        else (row["preset"], row["layer"], row["failure"], "-", "-", "-", "-", "-")
         for row in figures.get("rows", [])
     ]
     head = ("model", "layer", "product", "epilogue", "waves", "first, us", "chosen, us", "settings")

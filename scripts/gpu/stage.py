@@ -147,9 +147,10 @@ class Stage:
             self._count += 1
             place = self.folder / f"{self._count:02}-{name}"
         began = time.monotonic()
-        with open(f"{place}.out", "w+", encoding="utf-8", errors="replace") as out, open(
-            f"{place}.err", "w+", encoding="utf-8", errors="replace"
-        ) as err:
+        with (
+            open(f"{place}.out", "w+", encoding="utf-8", errors="replace") as out,
+            open(f"{place}.err", "w+", encoding="utf-8", errors="replace") as err,
+        ):
             try:
                 process = subprocess.Popen(
                     command,

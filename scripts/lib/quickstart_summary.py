@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Prints the summary at the end of quickstart.sh, from the files of its folder.
 
-  quickstart_summary.py --words DIR    the score in words
-  quickstart_summary.py DIR ADDRESS    one line of JSON
+quickstart_summary.py --words DIR    the score in words
+quickstart_summary.py DIR ADDRESS    one line of JSON
 """
 
 from __future__ import annotations

@@ -259,9 +259,11 @@ class Check(unittest.TestCase):
 
 class Programs(unittest.TestCase):
     def test_a_bundle_comes_before_builds_for_a_gpu_and_those_before_others(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(
-            gpu_main, "ROOT", pathlib.Path(folder)
-        ), mock.patch("sys.stderr"):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(gpu_main, "ROOT", pathlib.Path(folder)),
+            mock.patch("sys.stderr"),
+        ):
             with self.assertRaises(SystemExit):
                 gpu_main.find_programs(mock.Mock(bin=None))
             for place in ("build/dev/bin", "build/gpu/bin", "bin"):

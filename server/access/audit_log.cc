@@ -34,8 +34,8 @@ store::AuditRow row_of(const http::WriteNote& note) {
   return row;
 }
 
-/// The key that repeats share; empty for a note that is never joined. For unauthorized clients the key has the route
-/// instead of the path, since they choose the path.
+/// The key that repeats have in common; empty for a note that is never joined. For unauthorized clients the key has the
+/// route instead of the path, since they choose the path.
 std::string key_of(const http::WriteNote& note) {
   const bool refused = note.status >= 400;
   if (note.kept || (!refused && !note.ingest)) return {};

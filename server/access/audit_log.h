@@ -87,8 +87,8 @@ class AuditLog : public http::AuditTrail {
   struct Source {
     std::int64_t since_ms = 0, rows = 0;
   };
-  /// The key that repeats of the note share; empty if notes of its kind are never joined. Requires mutex_, like the
-  /// next four functions.
+  /// The key that repeats of the note have in common; empty if notes of its kind are never joined. Requires mutex_,
+  /// like the next four functions.
   std::string key_for(const http::WriteNote& note);
   Source& source(const std::string& name, std::int64_t time_ms);
   /// The row that a note with this key repeats; null if there is none.

@@ -134,8 +134,8 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
       mix(run.usual_loss, step.loss, slow, run.losses);
     }
   }
-  if (step.step_ms > 0 && step.update_target_tokens > 0) {
-    const double rate = static_cast<double>(step.update_target_tokens) * 1000 / step.step_ms;
+  if (step.times.step > 0 && step.update_target_tokens > 0) {
+    const double rate = static_cast<double>(step.update_target_tokens) * 1000 / step.times.step;
     ++run.rates;
     mix(run.fast_rate, rate, fast, run.rates);
     if (run.rates <= learning_updates || (!run.rate_open && run.fast_rate > 0.7 * run.usual_rate)) {

@@ -72,8 +72,8 @@ http::Response show_verdict(Service& service, const http::Request& request) {
   }
   const verdict::Verdict verdict = verdict::judge(input);
   json::array evidence;
-  for (const auto& [key, value, unit, share] : verdict.evidence) {
-    evidence.push_back({{"key", key}, {"value", value}, {"unit", unit}, {"share", share}});
+  for (const auto& [key, value, unit, fraction] : verdict.evidence) {
+    evidence.push_back({{"key", key}, {"value", value}, {"unit", unit}, {"share", fraction}});
   }
   const bool seen = verdict.last_update > 0;
   const json::object window = {{"first_update", verdict.first_update}, {"last_update", verdict.last_update}};
@@ -121,7 +121,7 @@ WhatIfChange read_change(const http::Request& request) {
           .ranks_per_host = count_query(request, "ranks_per_host", WhatIfChange::max_ranks),
           .link_gbit = bounded_query(request, "link_gbit", 0.001, 10'000),
           .latency_us = bounded_query(request, "latency_us", 0, 1e6),
-          .wire = named_query(request, "wire", insight::wire_choices()),
+          .wire = named_query(request, "wire", wire_choices()),
           .bucket_mb = bounded_query(request, "bucket_mb", 0.01, 10'000),
           .accumulate = count_query(request, "accumulate", 1000),
           .algorithm = named_query(request, "algorithm", insight::algorithm_choices()),
@@ -149,13 +149,9 @@ std::optional<insight::RankRecord> profile_of(store::Reader& reader, const store
 }
 
 json::object parts_item(const insight::StepParts& parts) {
-  return {{"data_ms", parts.data},
-          {"forward_ms", parts.forward},
-          {"backward_ms", parts.backward},
-          {"exposed_communication_ms", parts.exposed_communication},
-          {"waiting_for_slowest_ms", parts.waiting_for_slowest},
-          {"optimizer_ms", parts.optimizer},
-          {"other_ms", parts.other}};
+  json::object item = {{"waiting_for_slowest_ms", parts.waiting_for_slowest}};
+  for (const StepTimesMember& member : step_part_members) item[member.key] = parts.*member.value;
+  return item;
 }
 
 json::value seconds_item(double seconds) {
@@ -169,7 +165,7 @@ json::object setup_item(const insight::RunSetup& setup) {
       {"ranks_per_host", topology.ranks_per_host},
       {"link_gbit", std::isfinite(topology.between.gbit_per_s) ? json::value(topology.between.gbit_per_s) : nullptr},
       {"latency_us", topology.between.latency_us},
-      {"wire", word_of(insight::wire_choices(), topology.wire)},
+      {"wire", word_of(wire_choices(), topology.wire)},
       {"bucket_mb", setup.bucket_mb},
       {"accumulate", setup.accumulate},
       {"algorithm", word_of(insight::algorithm_choices(), topology.algorithm)},

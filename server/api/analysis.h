@@ -9,8 +9,11 @@
 #include <string>
 
 #include "base/clock.h"
-#include "insight/what_if/what_if.h"
 #include "server/store/runs.h"
+
+namespace babelring::insight {
+struct WhatIfRun;
+}
 
 namespace babelring::api {
 

@@ -132,7 +132,7 @@ Column read_column(store::Reader& reader, const Query& query, const store::RunRo
   return column;
 }
 
-/// The rows that all columns share: every place with a point in any column, or, if these are too many, bins of equal
+/// The rows of all columns: every place with a point in any column, or, if these are too many, bins of equal
 /// width with at least one point.
 class Rows {
  public:

@@ -112,7 +112,7 @@ class ProblemWriter {
         if (!response.contains("content")) response["content"] = json::object();
         response["content"].as_object()[problem_type] = json::object{{"schema", schema_of(codes)}};
       } else {
-        responses[status] = json::object{{"$ref", "#/components/responses/" + share(status, codes)}};
+        responses[status] = json::object{{"$ref", "#/components/responses/" + shared_response(status, codes)}};
       }
     }
   }
@@ -125,7 +125,7 @@ class ProblemWriter {
   }
 
   /// The name of the shared response with these codes: "410.gone.removed".
-  std::string share(const std::string& status, const std::vector<std::string>& codes) {
+  std::string shared_response(const std::string& status, const std::vector<std::string>& codes) {
     std::string name = status, text(http::reason_of(std::stoi(status)));
     for (const std::string& code : codes) {
       name += '.' + code;

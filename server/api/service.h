@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,6 @@
 #include "server/http/lanes.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
-#include "server/launch/config_check.h"
 #include "server/store/store.h"
 #include "server/telemetry/http_meter.h"
 #include "server/verdict/run_health.h"
@@ -42,12 +42,12 @@ struct Service {
   store::Store& store;
   events::EventHub& events;
   artifacts::Roots checkpoint_roots;
-  alerts::AlertWatch* alerts = nullptr;     // evaluates alert rules; null: no alerts are raised
-  launch::ControlPlane* control = nullptr;  // starts and supervises runs; null: this process starts none
-  std::chrono::milliseconds config_check_time = launch::CheckLimits{}.time;  // max time of a submission's check
-  translate::Pool* translators = nullptr;                                    // null: this process does not translate
-  http::AccessLog* access_log = nullptr;                                     // null: requests are not logged
-  std::shared_ptr<const http::Lanes> lanes = nullptr;  // lanes that run the handlers; null: not reported in /metrics
+  alerts::AlertWatch* alerts = nullptr;                 // evaluates alert rules; null: no alerts are raised
+  launch::ControlPlane* control = nullptr;              // starts and supervises runs; null: this process starts none
+  std::chrono::milliseconds config_check_time{60'000};  // max time of a submission's check
+  translate::Pool* translators = nullptr;               // null: this process does not translate
+  http::AccessLog* access_log = nullptr;                // null: requests are not logged
+  std::shared_ptr<const http::Lanes> lanes = nullptr;   // lanes that run the handlers; null: not reported in /metrics
   std::shared_ptr<telemetry::HttpMeter> meter = std::make_shared<telemetry::HttpMeter>();
   access::TokenService tokens{store};
   access::AuditLog audit{store, tokens};

@@ -41,23 +41,23 @@ std::string run_of(const fs::path& folder) {
   return content.ok() && content->is_object() ? get_text(content->get_object(), "run") : "";
 }
 
-bool is_trained_in(const fs::path& folder, const std::vector<SpoolPlace>& spools) {
+bool is_trained_in(const fs::path& folder, const std::vector<SpoolFile>& spools) {
   return has_writer(folder / "run.lock") ||
-         std::ranges::any_of(spools, [](const SpoolPlace& spool) { return has_writer(spool.file); });
+         std::ranges::any_of(spools, [](const SpoolFile& spool) { return has_writer(spool.file); });
 }
 
 }  // namespace
 
 std::int64_t SpoolIntake::take(std::optional<SteadyClock::time_point> until) {
   until_ = until;
-  std::vector<store::RunPlace> runs;
+  std::vector<store::RunLocation> runs;
   {
     auto reader = service_.store.reader(store::Store::For::own);
     const std::int64_t since = service_.store.wal_damage() ? 0 : wall_time_ms() - recent_ms;
     runs = store::places_of_runs(*reader, since);
   }
   std::int64_t taken = 0;
-  for (const store::RunPlace& run : runs) {
+  for (const store::RunLocation& run : runs) {
     fs::path folder = run.folder;
     if (folder.empty() && !run.checkpoint.empty()) folder = fs::path(run.checkpoint).parent_path().parent_path();
     if (folder.empty()) folder = find_folder(run.id);
@@ -96,10 +96,10 @@ fs::path SpoolIntake::find_folder(const std::string& run) {
 }
 
 std::int64_t SpoolIntake::take_run(const std::string& run, std::int64_t number, const fs::path& folder) {
-  const std::vector<SpoolPlace> spools = list_spools(folder / "spool");
+  const std::vector<SpoolFile> spools = list_spools(folder / "spool");
   if (spools.empty() || is_trained_in(folder, spools) || run_of(folder) != run) return 0;
   std::int64_t taken = 0;
-  for (const SpoolPlace& place : spools) {
+  for (const SpoolFile& place : spools) {
     if (is_late()) break;
     std::error_code error;
     const std::pair state(fs::file_size(place.file, error), fs::last_write_time(place.file, error));

@@ -33,7 +33,7 @@ class SpoolIntake {
   struct Spool {
     std::string run;
     std::int64_t number = 0;  // of the run
-    SpoolPlace place;
+    SpoolFile place;
   };
   std::int64_t take_run(const std::string& run, std::int64_t number, const std::filesystem::path& folder);
   /// Adds the number of new records. False if the rest has to wait: for more time, or for the database.

@@ -6,6 +6,7 @@
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/artifacts/checkpoint_files.h"
+#include "server/launch/config_check.h"
 #include "server/verdict/verdict_input.h"
 
 namespace babelring::api {

@@ -169,7 +169,7 @@ RateLimiter::Verdict Admission::take_permit(const Request& request, const std::s
   // The bucket is that of the whole token: naming many runs gives nobody more.
   const std::string own = (known ? request.caller->token : request.address) + (ranks > 0 ? " reports" : "");
   RateLimiter::Verdict verdict = rates_.take(own, now, scale);
-  // The tokens of one remote machine share its bucket too. Those of this machine do not: they all have its address.
+  // The tokens of one remote machine take from its bucket too. Those of this machine do not: they all have its address.
   if (known && verdict.allowed && !is_loopback(request.address)) {
     const auto by_address = rates_.take(request.address + (ranks > 0 ? " " + run : ""), now, scale);
     if (!by_address.allowed || by_address.left < verdict.left) verdict = by_address;

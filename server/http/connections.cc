@@ -160,15 +160,15 @@ std::vector<std::shared_ptr<Connection>> Connections::all() const {
   return connections;
 }
 
-Connections::ReserveShare::ReserveShare(Connections& connections, std::string client)
+Connections::ReservePlace::ReservePlace(Connections& connections, std::string client)
     : connections_(connections), client_(std::move(client)) {
   const std::lock_guard lock(connections_.mutex_);
-  std::size_t& share = connections_.reserve_shares_[client_];
-  granted_ = share < std::max<std::size_t>(connections_.places_.reserve / 4, 1);
-  if (granted_) ++share;
+  std::size_t& held = connections_.reserve_shares_[client_];
+  granted_ = held < std::max<std::size_t>(connections_.places_.reserve / 4, 1);
+  if (granted_) ++held;
 }
 
-Connections::ReserveShare::~ReserveShare() {
+Connections::ReservePlace::~ReservePlace() {
   if (!granted_) return;
   const std::lock_guard lock(connections_.mutex_);
   const auto found = connections_.reserve_shares_.find(client_);

@@ -110,12 +110,12 @@ class Connections {
 
   /// Counts a request that is being served in the reserve against its client, a token or an address, until destruction.
   /// False if the client already has a quarter of the reserve.
-  class ReserveShare {
+  class ReservePlace {
    public:
-    ReserveShare(Connections& connections, std::string client);
-    ~ReserveShare();
-    ReserveShare(const ReserveShare&) = delete;
-    ReserveShare& operator=(const ReserveShare&) = delete;
+    ReservePlace(Connections& connections, std::string client);
+    ~ReservePlace();
+    ReservePlace(const ReservePlace&) = delete;
+    ReservePlace& operator=(const ReservePlace&) = delete;
     explicit operator bool() const { return granted_; }
 
    private:

@@ -21,8 +21,8 @@
 
 namespace babelring::http {
 
-/// The queue and thread pool that serve a route. Lanes share no threads, so requests of one lane never wait for those
-/// of another.
+/// The queue and thread pool that serve a route. Lanes have their own threads, so requests of one lane never wait for
+/// those of another.
 enum class Lane : std::uint8_t {
   heartbeat,  // heartbeats of ranks
   ingest,     // records of ranks

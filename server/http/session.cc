@@ -142,8 +142,8 @@ asio::awaitable<bool> Session::serve_one() {
   auto admission = dispatcher_.admit(*request);
   const Route* route = admission.route;
   std::optional<Response> response = std::move(admission.refusal);
-  std::optional<Connections::ReserveShare> share;
-  if (!response && place() == Place::reserve) response = check_reserve(*request, admission, share);
+  std::optional<Connections::ReservePlace> reserve_place;
+  if (!response && place() == Place::reserve) response = check_reserve(*request, admission, reserve_place);
   if (!response && request->caller && admission.reports()) activity().set_reporter();
   if (request->content_length > 0 && !co_await take_body(*request, head->expects_continue, response)) co_return false;
   if (!response) {
@@ -184,12 +184,12 @@ asio::awaitable<bool> Session::take_body(Request& request, bool expects_continue
 }
 
 std::optional<Response> Session::check_reserve(const Request& request, const Admission::Decision& admission,
-                                               std::optional<Connections::ReserveShare>& share) {
+                                               std::optional<Connections::ReservePlace>& reserve_place) {
   const char* detail = "all connections are taken; only health checks and reports are answered now";
   if (admission.is_vital()) {
     if (admission.route->on_io_thread) return std::nullopt;
-    share.emplace(connections_, memory_owner(request));
-    if (*share) return std::nullopt;
+    reserve_place.emplace(connections_, memory_owner(request));
+    if (*reserve_place) return std::nullopt;
     detail = "all connections are taken, and this client has too many of those that are kept for reports";
   }
   return problem_response(Problem(503, "busy", detail), request.id);

@@ -57,9 +57,9 @@ class Session : public Connection, public std::enable_shared_from_this<Session> 
   /// Reads the request's body, or drops the body of a refused request. Returns false if the connection is over. Sets
   /// `refusal` if no memory is left for it.
   Awaitable<bool> take_body(Request& request, bool expects_continue, std::optional<Response>& refusal);
-  /// Refuses requests that the reserve does not serve. `share` must live until the response was sent.
+  /// Refuses requests that the reserve does not serve. `reserve_place` must live until the response was sent.
   std::optional<Response> check_reserve(const Request& request, const Admission::Decision& admission,
-                                        std::optional<Connections::ReserveShare>& share);
+                                        std::optional<Connections::ReservePlace>& reserve_place);
   /// The handler's response, or nothing if the client has left. Sets `gone_` then, and if the response does not come in
   /// time. `takes_interim`: the client understands responses of class 1xx.
   Awaitable<std::optional<Response>> answer(std::shared_ptr<const Request> request, Admission::Decision admission,

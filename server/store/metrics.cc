@@ -36,7 +36,7 @@ std::string_view to_string(RankAggregate aggregate) {
 
 std::vector<std::pair<std::string, double>> stored_metrics(const StepRecord& step) {
   auto metrics = metrics_of(step);
-  const double seconds = step.step_ms / 1000;
+  const double seconds = step.times.step / 1000;
   const auto rate = [&](const char* key, std::int64_t amount) {
     metrics.emplace_back(key, seconds > 0 ? static_cast<double>(amount) / seconds : std::nan(""));
   };

@@ -18,7 +18,7 @@ void visit_columns(Row& event, Column&& column) {
   column("detail", event.detail);
 }
 
-template <const_or_not<RunPlace> Row, class Column>
+template <const_or_not<RunLocation> Row, class Column>
 void visit_columns(Row& run, Column&& column) {
   column("r.run", run.number);
   column("id", run.id);
@@ -40,11 +40,11 @@ std::vector<LifecycleRow> list_lifecycle(Reader& reader, std::int64_t run, std::
   return reader.database.prepare(sql).bind(run, limit).all<LifecycleRow>();
 }
 
-std::vector<RunPlace> places_of_runs(Reader& reader, std::int64_t since_ms) {
-  static const std::string sql = select<RunPlace>(
+std::vector<RunLocation> places_of_runs(Reader& reader, std::int64_t since_ms) {
+  static const std::string sql = select<RunLocation>(
       "FROM runs r LEFT JOIN launches l ON l.run = r.run WHERE deleted_ms IS NULL AND "
       "(state NOT IN ('queued', 'succeeded', 'failed', 'stopped') OR finished_ms >= ?) ORDER BY r.run");
-  return reader.database.prepare(sql).bind(since_ms).all<RunPlace>();
+  return reader.database.prepare(sql).bind(since_ms).all<RunLocation>();
 }
 
 std::vector<ReportedEval> list_reported_evals(Reader& reader, std::int64_t run, std::int64_t limit) {

@@ -61,7 +61,7 @@ struct LifecycleRow {
 std::vector<LifecycleRow> list_lifecycle(Reader& reader, std::int64_t run, std::int64_t limit);
 
 /// Where a run's folder lies, as far as the database knows.
-struct RunPlace {
+struct RunLocation {
   std::int64_t number = 0;
   std::string id;
   std::string folder;      // that the server chose; empty: started by hand
@@ -69,7 +69,7 @@ struct RunPlace {
 };
 
 /// Runs that are not over, or that ended at `since_ms` or later.
-std::vector<RunPlace> places_of_runs(Reader& reader, std::int64_t since_ms);
+std::vector<RunLocation> places_of_runs(Reader& reader, std::int64_t since_ms);
 
 /// An evaluation as its rank reported it.
 struct ReportedEval {

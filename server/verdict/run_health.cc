@@ -6,6 +6,7 @@
 
 #include "insight/steps.h"
 #include "insight/verdict/health.h"
+#include "insight/verdict/verdict.h"
 #include "server/store/logs.h"
 #include "server/store/steps.h"
 #include "server/verdict/verdict_input.h"

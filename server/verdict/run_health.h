@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "insight/steps.h"
 #include "insight/verdict/health.h"
-#include "insight/verdict/verdict.h"
 #include "server/launch/heartbeats.h"
 #include "server/store/alerts.h"
 #include "server/store/runs.h"

@@ -30,15 +30,15 @@ const std::vector<std::string_view>& step_keys() {
 
 HistoryStep step_of(std::int64_t attempt, const store::StepValues& row) {
   HistoryStep step{.attempt = attempt};
-  step.times.update = row.step;
-  step.times.time_ms = row.time_ms;
+  step.update = row.step;
+  step.time_ms = row.time_ms;
   std::size_t place = 0;
   insight::visit_values(step, [&](std::string_view key, double& member) {
     const double value = row.values[place++];
     // A GPU's readings are absent where it gives none; the record's members never are.
     member = key == "gpu.utilization_percent" && !(value > 0) ? 0 : value;
   });
-  step.times.skipped = row.values[place] > 0;
+  step.skipped = row.values[place] > 0;
   return step;
 }
 

@@ -90,39 +90,27 @@ constexpr std::int64_t min_updates_read = 16;                      // per rank: 
 constexpr std::int64_t min_updates_behind = 2 * min_updates_read;  // of a rank that reports no more
 constexpr std::int64_t max_pauses = 9;                             // per kind: eight periods
 
-constexpr std::array<std::string_view, 14> keys = {"step_ms",
-                                                   "data_ms",
-                                                   "forward_ms",
-                                                   "backward_ms",
-                                                   "exposed_communication_ms",
-                                                   "optimizer_ms",
-                                                   "other_ms",
-                                                   "communication_ms",
-                                                   "communication_bytes",
-                                                   "network_tx_bytes",
-                                                   "busy_fraction",
-                                                   "skipped",
-                                                   "network_link_bytes_per_second",
-                                                   "target_tokens"};
+/// The times, then the other numbers of a step, in the order of step_of().
+constexpr std::array other_keys = {"communication_bytes", "network_tx_bytes", "network_link_bytes_per_second",
+                                   "busy_fraction",       "skipped",          "target_tokens"};
+constexpr auto keys = [] {
+  std::array<std::string_view, step_times_members.size() + other_keys.size()> all;
+  std::ranges::transform(step_times_members, all.begin(), &StepTimesMember::key);
+  std::ranges::copy(other_keys, all.begin() + step_times_members.size());
+  return all;
+}();
 
 Step step_of(const store::StepValues& row) {
-  const auto& v = row.values;
-  return {.update = row.step,
-          .time_ms = row.time_ms,
-          .step_ms = v[0],
-          .data_ms = v[1],
-          .forward_ms = v[2],
-          .backward_ms = v[3],
-          .exposed_communication_ms = v[4],
-          .optimizer_ms = v[5],
-          .other_ms = v[6],
-          .communication_ms = v[7],
-          .communication_bytes = v[8],
-          .network_tx_bytes = v[9],
-          .network_link_bytes_per_second = v[12] > 0 ? v[12] : 0,
-          .busy_fraction = v[10],
-          .skipped = v[11] > 0,
-          .target_tokens = v[13]};
+  Step step{.update = row.step, .time_ms = row.time_ms};
+  auto next = row.values.begin();
+  for (const StepTimesMember& member : step_times_members) step.times.*member.value = *next++;
+  step.communication_bytes = *next++;
+  step.network_tx_bytes = *next++;
+  step.network_link_bytes_per_second = *next > 0 ? *next : 0;
+  step.busy_fraction = *++next;
+  step.skipped = *++next > 0;
+  step.target_tokens = *++next;
+  return step;
 }
 
 Facts facts_of(const store::RunRow& run) {

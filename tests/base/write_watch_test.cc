@@ -54,17 +54,17 @@ TEST(WriteWatch, SeesOnlyTheCallsOfItsScope) {
 TEST(NetworkDisk, IsKnownByItsType) {
   struct Case {
     unsigned magic;
-    DiskPlace place;
+    FileSystemKind place;
     const char* name;
   };
-  for (const auto& [magic, place, name] : {Case{0x6969, DiskPlace::network, "NFS"},
-                                           {0xff534d42, DiskPlace::network, "CIFS"},
-                                           {0xfe534d42, DiskPlace::network, "SMB2"},
-                                           {0x00c36400, DiskPlace::network, "Ceph"},
-                                           {0x0bd00bd0, DiskPlace::network, "Lustre"},
-                                           {0x01021997, DiskPlace::unknown, "9P"},
-                                           {0x65735546, DiskPlace::unknown, "FUSE"},
-                                           {0xef53, DiskPlace::local, ""}}) {
+  for (const auto& [magic, place, name] : {Case{0x6969, FileSystemKind::network, "NFS"},
+                                           {0xff534d42, FileSystemKind::network, "CIFS"},
+                                           {0xfe534d42, FileSystemKind::network, "SMB2"},
+                                           {0x00c36400, FileSystemKind::network, "Ceph"},
+                                           {0x0bd00bd0, FileSystemKind::network, "Lustre"},
+                                           {0x01021997, FileSystemKind::unknown, "9P"},
+                                           {0x65735546, FileSystemKind::unknown, "FUSE"},
+                                           {0xef53, FileSystemKind::local, ""}}) {
     EXPECT_EQ(disk_type_of(magic).place, place) << name;
     EXPECT_EQ(disk_type_of(magic).name, name);
   }
@@ -72,7 +72,7 @@ TEST(NetworkDisk, IsKnownByItsType) {
 
 TEST(NetworkDisk, AMissingFolderIsWhereItsParentIs) {
   EXPECT_EQ(existing_folder("/proc/self/no/such/folder"), "/proc/self");
-  EXPECT_EQ(disk_type("/proc/self/no/such/folder").place, DiskPlace::local);
+  EXPECT_EQ(disk_type("/proc/self/no/such/folder").place, FileSystemKind::local);
   EXPECT_EQ(existing_folder("/proc/version/below"), "/proc");
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 

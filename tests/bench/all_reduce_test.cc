@@ -34,7 +34,7 @@ class AllReduceTest : public testing::Test {
       const auto own = group.rank(rank);
       const auto backend = make_closed_backend();
       GradientComm gradient_comm;
-      const CommConfig config{.all_reduce = GradientPath::nccl, .gradient_wire = wire, .bucket_mb = 0.01};
+      const CommConfig config{.all_reduce = AllReduceAlgorithm::nccl, .gradient_wire = wire, .bucket_mb = 0.01};
       if (nccl) {
         gradient_comm = choose_gradient_comm(config, three_buckets.payload_bytes, *backend, *own,
                                              [] { return FakeNccl::library(); });

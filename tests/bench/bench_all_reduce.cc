@@ -32,7 +32,7 @@ namespace {
 
 /// The configuration that `worker` would get.
 const std::map<std::string, CommConfig>& known_algorithms() {
-  using enum GradientPath;
+  using enum AllReduceAlgorithm;
   static const std::map<std::string, CommConfig> known = {
       {"shared", {.all_reduce = automatic}},
       {"two-level", {.all_reduce = two_level}},
@@ -104,7 +104,7 @@ json::array run_algorithm(const std::string& algorithm, Backend& backend, Commun
   const CommConfig& config = known_algorithms().at(algorithm);
   GradientComm gradient_comm;
   const auto bytes = static_cast<std::int64_t>(options.largest_mb * 1e6);
-  if (config.all_reduce == GradientPath::nccl) gradient_comm = choose_gradient_comm(config, bytes, backend, own);
+  if (config.all_reduce == AllReduceAlgorithm::nccl) gradient_comm = choose_gradient_comm(config, bytes, backend, own);
   Communicator& communicator = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : own;
   MeasuredGradient gradient(backend, communicator, bytes);
   if (communicator.rank() == 0) {

@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "nmt/data/manifest.h"
 #include "nmt/decode/beam_search.h"
+#include "nmt/ops/attention.h"
+#include "nmt/ops/cross_entropy.h"
 #include "nmt/ops/cuda_module.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "tests/bench/device_peaks.h"
@@ -40,7 +42,7 @@ DType precision_of(const Options& options) {
 std::unique_ptr<Model> open_model(const Options& options, Backend& backend) {
   if (!options.checkpoint.empty()) return load_model(options.checkpoint, backend, precision_of(options)).model;
   ModelConfig config = model_preset("transformer-" + options.preset);
-  config.norm = options.norm == "pre" ? NormPlace::pre : NormPlace::post;
+  config.norm = options.norm == "pre" ? NormPosition::pre : NormPosition::post;
   auto model = std::make_unique<Transformer>(config, load_manifest(options.data).vocabulary_size, 0.0f, backend,
                                              precision_of(options));
   model->initialize(backend, 1);

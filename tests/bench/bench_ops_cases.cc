@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "nmt/model/config.h"
+#include "nmt/ops/ops.h"
 #include "tests/bench/bench_tensors.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/reference_backend.h"

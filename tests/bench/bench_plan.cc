@@ -68,7 +68,7 @@ int run(const Options& options) {
   const PlanOptions plan_options{.tokens_per_update = options.tokens};
   const std::int64_t before = own_bytes();
   std::shared_ptr<SharedFile> memory;
-  const SharePlan share = [&](std::size_t bytes, const std::string&, const std::function<void(char*)>& prepare) {
+  const PlanMemory share = [&](std::size_t bytes, const std::string&, const std::function<void(char*)>& prepare) {
     if (memory) return SharedFile::open(memory->invitation());
     memory = SharedFile::create(bytes);
     if (memory) prepare(memory->data());

@@ -51,8 +51,8 @@ std::string batch_of(const Options& options, int rank, int first, int count) {
     step.gradient_norm = 1.25;
     step.learning_rate = 0.0007;
     step.sentences = 64, step.source_tokens = 2000, step.target_tokens = 2100, step.update_target_tokens = 8400;
-    step.step_ms = 120.5 + i % 7, step.data_ms = 0.5, step.forward_ms = 35.25, step.backward_ms = 70.5;
-    step.exposed_communication_ms = 9.25, step.optimizer_ms = 5, step.communication_ms = 30;
+    step.times.step = 120.5 + i % 7, step.times.data = 0.5, step.times.forward = 35.25, step.times.backward = 70.5;
+    step.times.exposed_communication = 9.25, step.times.optimizer = 5, step.times.communication = 30;
     step.communication_bytes = 120'000'000;
     step.memory_bytes = {{"weights", 240'000'000}, {"peak", 2'000'000'000}};
     Record& record = records.emplace_back();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "nmt/ops/adam.h"
 #include "tests/bench/bench_tensors.h"
 
 namespace babelring {

@@ -83,15 +83,11 @@ void add_rates(json::object& result, const std::vector<UpdateCost>& costs) {
 }
 
 void add_split(json::object& result, const std::vector<TimedUpdate>& updates) {
-  const auto part = [&](double StepRecord::* member) {
-    return median(column(updates, [member](const TimedUpdate& update) { return update.record.*member; }));
-  };
-  result["data_ms"] = part(&StepRecord::data_ms);
-  result["forward_ms"] = part(&StepRecord::forward_ms);
-  result["backward_ms"] = part(&StepRecord::backward_ms);
-  result["exposed_communication_ms"] = part(&StepRecord::exposed_communication_ms);
-  result["optimizer_ms"] = part(&StepRecord::optimizer_ms);
-  result["communication_ms"] = part(&StepRecord::communication_ms);
+  for (const StepTimesMember& member : step_times_members) {
+    if (member.value == &StepTimes::step || member.value == &StepTimes::other) continue;
+    result[member.key] =
+        median(column(updates, [&](const TimedUpdate& update) { return update.record.times.*member.value; }));
+  }
   result["communication_bytes"] = updates.back().record.communication_bytes;  // sent by this rank in an update
   result["report_ms"] = median(column(updates, [](const TimedUpdate& update) { return update.report_ms; }));
 }

@@ -61,9 +61,9 @@ async function checkSliders(page, section) {
 
 /// A setup that no run can have is refused in words, and the sliders stay.
 async function checkRefusal(page, section) {
-  await section.getByLabel('Sum of gradients').selectOption('one-copy');
+  await section.getByLabel('Sum of gradients').selectOption('shared_memory');
   await until('a refusal', async () =>
-    /^Not predicted: .*found one-copy with 4 hosts, expected 1 host/.test(await saidOf(section)),
+    /^Not predicted: .*found shared_memory with 4 hosts, expected 1 host/.test(await saidOf(section)),
   );
   await section.getByRole('button', { name: 'Everything as it is' }).focus();
   await page.keyboard.press('Enter');

@@ -1,5 +1,6 @@
 """Runs containers as Docker would, of a folder that has an image's files: each in its own namespaces, without capabilities,
-on a read-only root, with volumes and a virtual Ethernet link to a switch of them all. Needs root, ip, unshare and nsenter."""
+on a read-only root, with volumes and a virtual Ethernet link to a switch of them all. Needs root, ip, unshare and nsenter.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class HostsTest(TwoHostTest):
         self.finish_on_two_hosts(name="whole", overrides=often)
         shares = [*often, "communication.optimizer=sharded"]
         run = self.finish_on_two_hosts(overrides=[*shares, "training.stop_after=30u"])
-        self.assertIn("optimizer: each of 2 hosts keeps a share of the optimizer's state", run.text())
+        self.assertIn("optimizer: each of 2 hosts keeps a shard of the optimizer's state", run.text())
         self.finish_on_two_hosts(overrides=shares)
         for own, expected in zip(self.by_rank(), self.by_rank("whole")):
             for key in ("loss", "weights_digest"):
@@ -195,7 +195,7 @@ class HostsTest(TwoHostTest):
             options=["--mpirun", f"{NOTICE_LOST_HOST} {options}"],
         )
         run.wait_for("first updates", lambda: '"update":20,' in self.spool())
-        self.assertIn("optimizer: each of 2 hosts keeps a share", run.text())
+        self.assertIn("optimizer: each of 2 hosts keeps a shard", run.text())
         pids = run.rank_pids()
         self.assertEqual(len(pids), len(RANKS))
         lose(run)

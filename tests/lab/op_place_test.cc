@@ -36,7 +36,7 @@ class Places final : public OpObserver {
 };
 
 TEST(OpPlace, NamesTheLayersOfATinyModel) {
-  ModelRun run("cpu", small_config(NormPlace::pre, TiedEmbeddings::none, 0.1), 11);
+  ModelRun run("cpu", small_config(NormPosition::pre, TiedEmbeddings::none, 0.1), 11);
   Places places(run.model().parameters());
   run.backend().observe(&places);
   for (int i = 0; i < 2; ++i) {
@@ -60,7 +60,7 @@ TEST(OpPlace, NamesTheLayersOfATinyModel) {
 }
 
 TEST(OpPlace, AFlatArrayBelongsToNoLayer) {
-  ModelRun run("cpu", small_config(NormPlace::pre, TiedEmbeddings::all, 0), 11);
+  ModelRun run("cpu", small_config(NormPosition::pre, TiedEmbeddings::all, 0), 11);
   const ParameterStore& store = run.model().parameters();
   EXPECT_EQ(parameter_of(store, store.masters()), nullptr);
   EXPECT_EQ(parameter_of(store, ConstTensor()), nullptr);

@@ -65,8 +65,8 @@ class CollectivesTest : public ::testing::TestWithParam<Setting> {
   /// The sum of the ranks' inputs in pairs of positions.
   std::vector<float> tree_sum(int first, int ranks, std::int64_t count, std::uint64_t salt) const {
     if (ranks == 1) {
-      const RingPlace place = ring_place(communicator_->hosts(), communicator_->rank());
-      return values_of(place.order[static_cast<std::size_t>(first)], count, salt);
+      const RingPosition ring = ring_position(communicator_->hosts(), communicator_->rank());
+      return values_of(ring.order[static_cast<std::size_t>(first)], count, salt);
     }
     std::vector<float> sum = tree_sum(first, ranks / 2, count, salt);
     const std::vector<float> right = tree_sum(first + ranks / 2, ranks / 2, count, salt);

@@ -121,7 +121,7 @@ TEST_P(CollectivesTest, TransfersBetweenRanksAmongAllReduces) {
         std::memset(transfers[i].memory->data(), static_cast<int>(i) + 1, transfers[i].memory->bytes());
     }
     const std::int64_t sent = communicator_->totals().bytes_sent;
-    communicator_->transfer_start(transfers);
+    communicator_->transfers().start(transfers);
     EXPECT_EQ(communicator_->totals().bytes_sent - sent, bytes * std::ranges::count(transfers, rank, &Transfer::from));
     std::fill_n(ones.as<float>(), 1000, 1.0f);
     communicator_->all_reduce_start(ones);
@@ -156,9 +156,9 @@ TEST_P(CollectivesTest, TwoTransfersOfSeveralMessagesBetweenTheSameRanksDoNotMix
   };
   for (const auto& [first_bytes, second_bytes] : {std::pair{9 << 20, 14 << 20}, {5000, 9 << 20}, {9 << 20, 5000}}) {
     const std::vector<Transfer> first = filled(first_bytes, 0), second = filled(second_bytes, 1);
-    communicator_->transfer_start(first);
+    communicator_->transfers().start(first);
     if (rank % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    communicator_->transfer_start(second);
+    communicator_->transfers().start(second);
     communicator_->all_reduce_finish();
     for (const auto& [number, transfers] : {std::pair{0, &first}, {1, &second}}) {
       for (const Transfer& transfer : *transfers) {
@@ -255,16 +255,16 @@ TEST_P(CollectivesTest, RecordsEachAllReduceOnceOnEveryRank) {
   const std::int64_t counts[] = {1000, 0, GetParam().segment_bytes < 1024 ? 300 : 250'000, 7};
   const Buffer memory = communicator_->allocate(1'000'000 * sizeof(float));
   communicator_->barrier();
-  EXPECT_TRUE(communicator_->take_spans().empty());
-  communicator_->record_spans(true);
+  EXPECT_TRUE(communicator_->tracer()->take_spans().empty());
+  communicator_->tracer()->record_spans(true);
   const auto before = SteadyClock::now();
   for (const std::int64_t count : counts) communicator_->all_reduce_start(memory.view({count}, DType::f32));
   communicator_->all_reduce_finish();
   communicator_->barrier();
-  const std::vector<CommSpan> spans = communicator_->take_spans();
+  const std::vector<CommSpan> spans = communicator_->tracer()->take_spans();
   const auto after = SteadyClock::now();
-  EXPECT_TRUE(communicator_->take_spans().empty());
-  communicator_->record_spans(false);
+  EXPECT_TRUE(communicator_->tracer()->take_spans().empty());
+  communicator_->tracer()->record_spans(false);
   ASSERT_EQ(spans.size(), std::size(counts) + 1);
   std::string own;
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -279,17 +279,17 @@ TEST_P(CollectivesTest, RecordsEachAllReduceOnceOnEveryRank) {
   }
   EXPECT_EQ(spans.back().name, "barrier");
   EXPECT_THAT(communicator_->all_gather(own), Each(own));
-  EXPECT_TRUE(communicator_->take_spans().empty());
+  EXPECT_TRUE(communicator_->tracer()->take_spans().empty());
 }
 
 TEST_P(CollectivesTest, TimesRoundTripsToRank0) {
-  const std::vector<RoundTrip> trips = communicator_->round_trips(20);
+  const std::vector<RoundTrip> trips = communicator_->tracer()->round_trips(20);
   ASSERT_EQ(trips.size(), communicator_->rank() == 0 ? 0U : 20U);
   for (const RoundTrip& trip : trips) {  // all ranks of this test have one clock
     EXPECT_LT(trip.sent, trip.answered);
     EXPECT_LT(trip.answered, trip.received);
   }
-  EXPECT_TRUE(communicator_->round_trips(0).empty());
+  EXPECT_TRUE(communicator_->tracer()->round_trips(0).empty());
 }
 
 TEST_P(CollectivesTest, RefusesTensorsThatAreNotContiguousF32InItsMemory) {
@@ -386,7 +386,7 @@ INSTANTIATE_TEST_SUITE_P(
       if (setting.algorithm == AllReduceAlgorithm::mpi) return std::string("mpi");
       const bool two_level = setting.algorithm == AllReduceAlgorithm::two_level;
       return (two_level ? "two_level" : "ring") + std::to_string(setting.segment_bytes) +
-             (setting.wire == GradientWire::f32 ? "" : "_" + std::string(name_of(setting.wire))) + tree;
+             (setting.wire == GradientWire::f32 ? "" : "_" + name_of(setting.wire)) + tree;
     });
 
 }  // namespace

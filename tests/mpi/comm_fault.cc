@@ -45,7 +45,7 @@ constexpr std::int64_t count = 4 * 262'143;  // in 4 parts, each with a stripe f
 
 void gather_weights(babelring::Communicator& communicator, const babelring::Buffer& weights) {
   babelring::HostExchange& exchange = *communicator.host_exchange();
-  babelring::PartsByPlace parts;
+  babelring::PartsByPosition parts;
   for (int place = 0; place < exchange.host_count(); ++place) {
     parts.push_back({{count * place / exchange.host_count(), count * (place + 1) / exchange.host_count()}});
   }

@@ -23,7 +23,7 @@ TrainConfig probed_config() {
   TrainConfig config = small_config();
   config.data.valid_set.clear();
   config.training.stop_after = "6u";
-  config.communication.all_reduce = GradientPath::ring;
+  config.communication.all_reduce = AllReduceAlgorithm::ring;
   config.lab.probe.at = "3u";
   config.lab.probe.tensors = "*/start/*";
   return config;

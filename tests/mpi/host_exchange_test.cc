@@ -31,7 +31,9 @@ class HostExchangeTest : public CollectivesTest {
   }
 
   /// The number of this rank's stripe.
-  std::int64_t own_stripe() const { return communicator_->local_rank() * exchange_->host_count() + exchange_->place(); }
+  std::int64_t own_stripe() const {
+    return communicator_->local_rank() * exchange_->host_count() + exchange_->position();
+  }
   /// The elements of the stripe, without those behind `count`.
   std::vector<float> stripe_of(const float* values, std::int64_t count, std::int64_t stripe) const {
     const std::int64_t begin = std::min(count, own_stripe() * stripe), end = std::min(count, begin + stripe);
@@ -98,7 +100,7 @@ TEST_P(HostExchangeTest, GathersPartsOfAnySizeOnEveryRankOfAHost) {
   auto* const words = static_cast<std::uint16_t*>(memory.data());
   // Odd places leave the first element of a piece out, and the last place has nothing in even rounds.
   const auto parts_of = [&](int local_rank) {
-    PartsByPlace parts(static_cast<std::size_t>(hosts));
+    PartsByPosition parts(static_cast<std::size_t>(hosts));
     for (std::int64_t place = 0; place < hosts; ++place) {
       for (int round = 0; round < rounds; ++round) {
         const std::int64_t begin = piece * ((round * local_size + local_rank) * hosts + place);
@@ -111,9 +113,9 @@ TEST_P(HostExchangeTest, GathersPartsOfAnySizeOnEveryRankOfAHost) {
   const auto value = [](std::int64_t element, int update) {
     return static_cast<std::uint16_t>(element * 7919 + update * 31 + 1);
   };
-  const PartsByPlace parts = parts_of(communicator_->local_rank());
+  const PartsByPosition parts = parts_of(communicator_->local_rank());
   for (int update = 0; update < 2; ++update) {
-    for (const auto& [begin, end] : parts[static_cast<std::size_t>(exchange_->place())]) {
+    for (const auto& [begin, end] : parts[static_cast<std::size_t>(exchange_->position())]) {
       for (std::int64_t i = begin; i < end; ++i) words[i] = value(i, update);
     }
     exchange_->all_gather_start(memory.view({count}, DType::bf16), parts);
@@ -144,12 +146,12 @@ TEST_P(HostExchangeTest, AFinishedAllGatherIsCompleteOnTheWholeHostWhileOthersTr
     std::this_thread::sleep_for(communicator_->local_rank() * std::chrono::milliseconds(3));
     std::vector<std::int64_t> numbers;
     for (std::int64_t gather = 0; gather < gathers; ++gather) {
-      PartsByPlace parts;
+      PartsByPosition parts;
       for (std::int64_t place = 0; place < hosts; ++place) {
         const std::int64_t begin = (communicator_->local_rank() * hosts + place) * piece;
         parts.push_back({{begin, begin + piece}});
       }
-      const auto& [begin, end] = parts[static_cast<std::size_t>(exchange_->place())][0];
+      const auto& [begin, end] = parts[static_cast<std::size_t>(exchange_->position())][0];
       for (std::int64_t i = begin; i < end; ++i) values[gather * count + i] = value(update, gather * count + i);
       const Tensor tensor(values + gather * count, {count}, DType::f32);
       numbers.push_back(exchange_->all_gather_start(tensor, parts));
@@ -173,7 +175,7 @@ TEST_P(HostExchangeTest, CountsTheBytesThatItSends) {
   communicator_->all_reduce_finish();
   const std::int64_t scattered = communicator_->totals().bytes_sent - before;
   EXPECT_EQ(scattered, wire_bytes(GetParam().wire, (hosts - 1) * stripe));
-  PartsByPlace parts;
+  PartsByPosition parts;
   for (std::int64_t place = 0; place < hosts; ++place) {
     const std::int64_t begin = (communicator_->local_rank() * hosts + place) * stripe;
     parts.push_back({{begin, begin + stripe}});
@@ -188,7 +190,7 @@ TEST_P(HostExchangeTest, RefusesOtherMemoryAndTooManyElements) {
   const std::int64_t ranks = communicator_->size();
   EXPECT_THROW(exchange_->reduce_scatter_start(sums.view({1000}, DType::f32), 999 / ranks), Failure);
   EXPECT_THROW(exchange_->reduce_scatter_start(sums.view({500}, DType::i32), 1000), Failure);
-  const PartsByPlace parts(static_cast<std::size_t>(exchange_->host_count()));
+  const PartsByPosition parts(static_cast<std::size_t>(exchange_->host_count()));
   EXPECT_THROW(exchange_->all_gather_start(sums.view({1000}, DType::f32), parts), Failure);
   const Buffer weights = exchange_->allocate_for_gathers(1000 * sizeof(float), {});
   EXPECT_THROW(exchange_->all_gather_start(weights.view({1000}, DType::f32), {}), Failure);
@@ -208,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(
       const bool any = setting.algorithm == AllReduceAlgorithm::automatic;
       if (any) return std::string(setting.order == AddOrder::tree ? "automatic_tree" : "automatic");
       const std::string word = setting.algorithm == AllReduceAlgorithm::ring ? "ring" : "two_level";
-      return word + "_" + std::string(name_of(setting.wire));
+      return word + "_" + name_of(setting.wire);
     });
 
 }  // namespace

@@ -23,7 +23,7 @@ TrainConfig config_of(GradientWire wire, const std::string& all_reduce) {
   config.data.valid_set.clear();
   config.checkpoint.every = "20u";
   config.communication.gradient_wire = wire;
-  config.communication.all_reduce = all_reduce == "ring" ? GradientPath::ring : GradientPath::two_level;
+  config.communication.all_reduce = all_reduce == "ring" ? AllReduceAlgorithm::ring : AllReduceAlgorithm::two_level;
   config.training.stop_after = Interval(fmt::format("{}u", updates).c_str());
   return config;
 }

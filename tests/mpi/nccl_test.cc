@@ -14,6 +14,7 @@
 #include "nmt/core/random.h"
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
+#include "nmt/ops/elementwise.h"
 #include "tests/nmt/comm/fake_device_stream.h"
 #include "tests/nmt/comm/fake_nccl.h"
 
@@ -121,10 +122,10 @@ TEST_P(NcclTest, SumsBetweenComputeSteps) {
 /// Spans have the device's times, on the host's clock.
 TEST_P(NcclTest, RecordsEachAllReduceOnceOnEveryRank) {
   if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
-  nccl_->record_spans(true);
+  nccl_->tracer()->record_spans(true);
   update(0);
-  std::vector<CommSpan> spans = nccl_->take_spans();
-  nccl_->record_spans(false);
+  std::vector<CommSpan> spans = nccl_->tracer()->take_spans();
+  nccl_->tracer()->record_spans(false);
   std::erase_if(spans, [](const CommSpan& span) { return span.bytes == 0; });  // the barrier
   ASSERT_EQ(spans.size(), 3U);
   std::string own;
@@ -149,7 +150,7 @@ TEST_P(NcclTest, ScattersSumsAndGathersThem) {
   const Buffer memory = nccl_->allocate(own.size() * sizeof(float));
   const Tensor gradient = memory.view({element_count}, DType::f32);
   backend_->upload(own.data(), gradient);
-  PartsByPlace parts(static_cast<std::size_t>(ranks));
+  PartsByPosition parts(static_cast<std::size_t>(ranks));
   for (std::int64_t begin = 0; begin < element_count; begin += round) {
     exchange.reduce_scatter_start(gradient.row_slice(begin, std::min(round, element_count - begin)), stripe);
     for (int rank = 0; rank < ranks; ++rank) {

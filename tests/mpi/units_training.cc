@@ -46,10 +46,10 @@ TrainConfig config_of(const Setting& setting, const std::string& updates, const 
   config.training.precision = setting.precision;
   config.training.reproducible = Reproducible::ranks;
   config.training.stop_after = Interval((updates + "u").c_str());
-  config.communication.all_reduce = setting.all_reduce == "ring"            ? GradientPath::ring
-                                    : setting.all_reduce == "two_level"     ? GradientPath::two_level
-                                    : setting.all_reduce == "shared_memory" ? GradientPath::shared_memory
-                                                                            : GradientPath::automatic;
+  config.communication.all_reduce = setting.all_reduce == "ring"            ? AllReduceAlgorithm::ring
+                                    : setting.all_reduce == "two_level"     ? AllReduceAlgorithm::two_level
+                                    : setting.all_reduce == "shared_memory" ? AllReduceAlgorithm::shared_memory
+                                                                            : AllReduceAlgorithm::automatic;
   if (options.contains("every")) config.checkpoint.every = (options.at("every") + "u").c_str();
   config.checkpoint.keep_last = 100;
   if (options.contains("state")) {

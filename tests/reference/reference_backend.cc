@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/failure.h"
+#include "nmt/ops/ops.h"
 #include "tests/reference/formulas.h"
 
 namespace babelring {

@@ -94,7 +94,7 @@ Record step_record(std::int64_t sequence, std::int64_t update, std::int64_t rank
   StepRecord step;
   step.update = update;
   step.loss = 10.0 / static_cast<double>(update);
-  step.step_ms = 100;
+  step.times.step = 100;
   step.target_tokens = 100 + rank;
   step.network_tx_bytes = 1000 + rank;
   Record record = record_of(step, sequence, rank, attempt);

@@ -19,7 +19,7 @@ StepRecord step(std::int64_t update, double loss, std::int64_t tokens) {
   record.loss = loss;
   record.nll = loss - 1;
   record.update_target_tokens = tokens;
-  record.step_ms = 10;
+  record.times.step = 10;
   return record;
 }
 

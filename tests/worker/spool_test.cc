@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/records/spool_reader.h"
+#include "tests/nmt/comm/fake_communicator.h"
 #include "tests/soon.h"
 #include "tests/worker/full_disk.h"
 #include "tests/worker/log_capture.h"
@@ -383,7 +384,7 @@ TEST_F(SpoolTest, SpoolsOfARunAreListedByAttemptAndRank) {
   std::ofstream(folder_ / "attempt-2" / "rank-9.ack") << "0 0\n";
   std::ofstream(folder_ / "notes.jsonl") << "\n";
   std::vector<std::pair<std::int64_t, std::int64_t>> found;
-  for (const SpoolPlace& place : list_spools(folder_)) found.emplace_back(place.attempt, place.rank);
+  for (const SpoolFile& place : list_spools(folder_)) found.emplace_back(place.attempt, place.rank);
   EXPECT_EQ(found, (std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 9}, {2, 10}, {10, 0}}));
   EXPECT_TRUE(list_spools(folder_ / "absent").empty());
 }
@@ -410,33 +411,14 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 /// Ranks 0, 1 and 2 of four are on one host, where rank 2 has another folder. Rank 3 is on another host.
-class FourRanks final : public Communicator {
+class FourRanks final : public FakeCommunicator {
  public:
-  explicit FourRanks(int rank) : rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return 4; }
-  const std::vector<std::string>& hosts() const override { return hosts_; }
-  int local_rank() const override { return rank_ % 3; }
-  int local_size() const override { return 3; }
-  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
-  void all_reduce_start(Tensor) override {}
-  void all_reduce_finish() override {}
-  void sum(std::vector<double>&) override {}
-  void or_bits(std::vector<std::uint64_t>&) override {}
+  explicit FourRanks(int rank) : FakeCommunicator(nullptr, rank, {"hostA", "hostA", "hostA", "hostB"}) {}
   std::vector<std::string> all_gather(const std::string& text) override {
-    std::vector<std::string> texts(4, rank_ == 2 ? "another folder" : text);
-    texts[2] = rank_ == 2 ? text : "another folder";
+    std::vector<std::string> texts(4, rank() == 2 ? "another folder" : text);
+    texts[2] = rank() == 2 ? text : "another folder";
     return texts;
   }
-  void broadcast(void*, std::size_t, int) override {}
-  void barrier() override {}
-  void fail_fast(std::chrono::milliseconds) override {}
-  CommTotals totals() const override { return {}; }
-  std::string description() const override { return "four ranks"; }
-
- private:
-  int rank_;
-  std::vector<std::string> hosts_{"hostA", "hostA", "hostA", "hostB"};
 };
 
 RecordSender chosen(int rank, const std::filesystem::path& folder) {

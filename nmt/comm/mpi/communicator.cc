@@ -29,25 +29,19 @@ MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memor
 
 constexpr std::int64_t part_elements = 1 << 20;
 
-class MpiCommunicator final : public Communicator, private SharedArrays, private CollectiveTracker {
+class MpiCommunicator final : public Communicator,
+                              private SharedArrays,
+                              private TransferChannel,
+                              private CollectiveTracker,
+                              private CommTracer {
  public:
   explicit MpiCommunicator(const CommOptions& options);
   ~MpiCommunicator() override { end_thread(); }
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  const std::vector<std::string>& hosts() const override { return hosts_; }
-  int local_rank() const override { return local_rank_; }
-  int local_size() const override { return local_size_; }
   Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
-  void transfer_start(const std::vector<Transfer>& transfers) override;
   void all_reduce_finish() override { progress_->wait(); }
   void forget_errors() override { memory_.forget_errors(); }
-  bool same_bits_in_any_bucket() const override;
-  SharedArrays* shared_arrays() override { return board_ != nullptr ? this : nullptr; }
-  HostExchange* host_exchange() override { return exchange_ ? &*exchange_ : nullptr; }
-  CollectiveTracker* tracker() override { return this; }
   void sum(std::vector<double>& values) override { small_->sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return small_->all_gather(text); }
   void or_bits(std::vector<std::uint64_t>& words) override { small_->or_bits(words); }
@@ -56,15 +50,16 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void barrier() override { small_->barrier(); }
   void fail_fast(std::chrono::milliseconds silence) override { progress_->fail_fast(silence); }
   CommTotals totals() const override { return {bytes_sent_.load(), progress_->busy_ms()}; }
-  void record_spans(bool on) override { progress_->record_spans(on); }
-  std::vector<CommSpan> take_spans() override { return progress_->take_spans(); }
-  std::vector<RoundTrip> round_trips(int count) override { return small_->round_trips(count); }
   std::string description() const override;
 
  private:
   Buffer allocate_common(std::size_t bytes) override;
   std::vector<ConstTensor> on_local_ranks(Tensor tensor) const override;
+  void start(const std::vector<Transfer>& transfers) override;
   void follow(std::unique_ptr<Collective> operation) override;
+  void record_spans(bool on) override { progress_->record_spans(on); }
+  std::vector<CommSpan> take_spans() override { return progress_->take_spans(); }
+  std::vector<RoundTrip> round_trips(int count) override { return small_->round_trips(count); }
 
   void check_tree() const;
   void end_thread();
@@ -73,7 +68,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   MessageSums message_sums(AllReduceAlgorithm requested) const;
   void open_host_exchange();
   std::string share_board(AllReduceAlgorithm algorithm);
-  std::shared_ptr<SharedFile> share(std::size_t bytes);
+  std::shared_ptr<SharedFile> map_file(std::size_t bytes);
   void agree(std::string_view call, std::size_t bytes);
   template <class Reserve>
   std::shared_ptr<SharedMemory> share_parts(std::size_t bytes, int parts, int own, Reserve reserve);
@@ -84,12 +79,11 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void start_shared(const std::shared_ptr<SharedMemory>& memory, float* data, std::int64_t count);
 
   CommOptions options_;
-  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
-  std::vector<std::string> hosts_;
-  RingPlace place_;
+  int rank_ = 0, size_ = 1;  // known before set_ranks()
+  RingPosition ring_;
   MessageSums messages_;
-  std::optional<HostPlace> host_place_;  // absent if hosts have different numbers of ranks
-  std::string why_ring_;                 // why `automatic` became the ring although a host has several ranks
+  std::optional<HostPosition> host_position_;  // absent if hosts have different numbers of ranks
+  std::string why_ring_;                       // why `automatic` became the ring although a host has several ranks
   MemoryRegistry memory_;
   std::shared_ptr<SharedBoard> board_;   // of this host's ranks; set if all-reduces use shared memory
   std::int64_t shared_all_reduces_ = 0;  // started so far
@@ -121,6 +115,14 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
     choose_algorithm();
     messages_ = message_sums(options.algorithm);
     open_host_exchange();
+    set_abilities({.shared_arrays = board_ != nullptr ? this : nullptr,
+                   .host_exchange = exchange_ ? &*exchange_ : nullptr,
+                   .transfers = this,
+                   .tracker = this,
+                   .tracer = this,
+                   .same_bits_in_any_bucket =
+                       options_.algorithm == AllReduceAlgorithm::shared_memory ||
+                       (options_.algorithm != AllReduceAlgorithm::mpi && messages_.same_bits_in_any_bucket())});
   } catch (...) {
     end_thread();
     throw;
@@ -145,22 +147,19 @@ void MpiCommunicator::end_thread() {
 }
 
 void MpiCommunicator::learn_hosts() {
-  hosts_ = small_->learn_hosts();
-  place_ = ring_place(hosts_, rank_);
-  host_place_ = host_place(hosts_, rank_);
-  const auto own = hosts_.begin() + rank_;
-  local_rank_ = static_cast<int>(std::count(hosts_.begin(), own, *own));
-  local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *own));
-  progress_->set_hosts(hosts_, peers_to_ask(hosts_, rank_));
+  set_ranks(rank_, small_->learn_hosts());
+  ring_ = ring_position(hosts(), rank_);
+  host_position_ = host_position(hosts(), rank_);
+  progress_->set_hosts(hosts(), peers_to_ask(hosts(), rank_));
 }
 
 void MpiCommunicator::choose_algorithm() {
   using enum AllReduceAlgorithm;
   const AllReduceAlgorithm requested = options_.algorithm;
   if (requested == ring || requested == mpi) return;
-  const bool one_host = local_size_ == size_;
+  const bool one_host = local_size() == size_;
   options_.algorithm = ring;
-  if (requested == automatic && host_place_ && local_size_ == 1 && !one_host) return;  // one rank on each host
+  if (requested == automatic && host_position_ && local_size() == 1 && !one_host) return;  // one rank on each host
   const AllReduceAlgorithm wanted = requested != automatic ? requested : one_host ? shared_memory : two_level;
   const std::string obstacle = share_board(wanted);
   if (obstacle.empty()) {
@@ -170,7 +169,7 @@ void MpiCommunicator::choose_algorithm() {
   } else {
     throw UsageFailure(fmt::format("communication.all_reduce {} is impossible on {}: {}; use auto",
                                    requested == shared_memory ? "shared_memory" : "two_level",
-                                   fmt::join(std::set<std::string>(hosts_.begin(), hosts_.end()), ", "), obstacle));
+                                   fmt::join(std::set<std::string>(hosts().begin(), hosts().end()), ", "), obstacle));
   }
 }
 
@@ -178,8 +177,8 @@ void MpiCommunicator::choose_algorithm() {
 /// host are neighbours in a ring, but not in a tree.
 MessageSums MpiCommunicator::message_sums(AllReduceAlgorithm requested) const {
   using enum AllReduceAlgorithm;
-  const bool between_hosts = options_.algorithm == two_level || (host_place_ && local_size_ == 1);
-  return {.place = options_.algorithm == two_level ? host_place_->between : place_,
+  const bool between_hosts = options_.algorithm == two_level || (host_position_ && local_size() == 1);
+  return {.ring = options_.algorithm == two_level ? host_position_->between : ring_,
           .wire = options_.wire,
           .order = options_.order,
           .may_choose_tree = between_hosts && (requested == automatic || requested == two_level) &&
@@ -187,13 +186,13 @@ MessageSums MpiCommunicator::message_sums(AllReduceAlgorithm requested) const {
 }
 
 void MpiCommunicator::open_host_exchange() {
-  const bool one_rank_each = options_.algorithm == AllReduceAlgorithm::ring && host_place_ && local_size_ == 1;
-  if (local_size_ == size_ || (options_.algorithm != AllReduceAlgorithm::two_level && !one_rank_each)) return;
+  const bool one_rank_each = options_.algorithm == AllReduceAlgorithm::ring && host_position_ && local_size() == 1;
+  if (local_size() == size_ || (options_.algorithm != AllReduceAlgorithm::two_level && !one_rank_each)) return;
   exchange_.emplace(MpiHostExchange::Parts{
       .progress = *progress_,
       .messages = messages_,
       .board = board_,
-      .local_ranks = host_place_->local_ranks,
+      .local_ranks = host_position_->local_ranks,
       .segment_bytes = options_.segment_bytes,
       .summed = memory_,
       .allocate = [this](std::size_t bytes, const auto& reserved) { return allocate_sparse(bytes, reserved); },
@@ -201,30 +200,25 @@ void MpiCommunicator::open_host_exchange() {
       .bytes_sent = bytes_sent_});
 }
 
-bool MpiCommunicator::same_bits_in_any_bucket() const {
-  if (options_.algorithm == AllReduceAlgorithm::shared_memory) return true;
-  return options_.algorithm != AllReduceAlgorithm::mpi && messages_.same_bits_in_any_bucket();
-}
-
 /// Creates the board of this host's ranks. If `algorithm` is impossible, returns the reason and creates no board.
 std::string MpiCommunicator::share_board(AllReduceAlgorithm algorithm) {
-  const bool one_host = local_size_ == size_;
+  const bool one_host = local_size() == size_;
   if (algorithm == AllReduceAlgorithm::shared_memory && !one_host) return "there are several hosts";
-  if (!host_place_) return "the hosts do not have equal numbers of ranks";
-  const auto file = share(SharedBoard::file_bytes(local_size_));
+  if (!host_position_) return "the hosts do not have equal numbers of ranks";
+  const auto file = map_file(SharedBoard::file_bytes(local_size()));
   if (file == nullptr) return "the ranks of a host cannot share memory";
-  board_ = std::make_shared<SharedBoard>(file, local_rank_, local_size_);
+  board_ = std::make_shared<SharedBoard>(file, local_rank(), local_size());
   progress_->attach({board_, &board_->own().event_count});
   return "";
 }
 
 /// The first rank of each host creates a file and all ranks of the host map it. Returns null on every rank if one rank
 /// cannot map its host's file. Hosts must have equal numbers of ranks.
-std::shared_ptr<SharedFile> MpiCommunicator::share(std::size_t bytes) {
-  std::shared_ptr<SharedFile> file = local_rank_ == 0 ? SharedFile::create(bytes) : nullptr;
+std::shared_ptr<SharedFile> MpiCommunicator::map_file(std::size_t bytes) {
+  std::shared_ptr<SharedFile> file = local_rank() == 0 ? SharedFile::create(bytes) : nullptr;
   const std::vector<std::string> invitations = all_gather(file ? file->invitation() : "");
-  const int creator = host_place_.value().local_ranks[0];
-  if (local_rank_ != 0) file = SharedFile::open(invitations[static_cast<std::size_t>(creator)]);
+  const int creator = host_position_.value().local_ranks[0];
+  if (local_rank() != 0) file = SharedFile::open(invitations[static_cast<std::size_t>(creator)]);
   std::vector<double> opened{file && file->bytes() == bytes ? 1.0 : 0.0};
   sum(opened);
   return static_cast<int>(opened[0]) == size_ ? file : nullptr;
@@ -243,7 +237,7 @@ void MpiCommunicator::agree(std::string_view call, std::size_t bytes) {
 /// memory that this rank is responsible for.
 template <class Reserve>
 std::shared_ptr<SharedMemory> MpiCommunicator::share_parts(std::size_t bytes, int parts, int own, Reserve reserve) {
-  const auto file = share(SharedMemory::file_bytes(bytes, parts));
+  const auto file = map_file(SharedMemory::file_bytes(bytes, parts));
   const auto memory = file ? std::make_shared<SharedMemory>(file, bytes, own) : nullptr;
   std::vector<double> reserved{memory && reserve(*memory) ? 1.0 : 0.0};
   sum(reserved);
@@ -257,13 +251,13 @@ Buffer MpiCommunicator::allocate(std::size_t bytes) {
   agree("allocate", bytes);
   if (board_ == nullptr) return memory_.add(make_private_memory(bytes));
   return memory_.add(
-      share_parts(bytes, local_size_, local_rank_, [](SharedMemory& memory) { return memory.reserve(); }));
+      share_parts(bytes, local_size(), local_rank(), [](SharedMemory& memory) { return memory.reserve(); }));
 }
 
 Buffer MpiCommunicator::allocate_common(std::size_t bytes) {
   agree("allocate_common", bytes);
-  const auto memory =
-      share_parts(bytes, 1, 0, [this](SharedMemory& common) { return common.reserve_share(local_rank_, local_size_); });
+  const auto memory = share_parts(
+      bytes, 1, 0, [this](SharedMemory& common) { return common.reserve_share(local_rank(), local_size()); });
   return owning_buffer(memory);
 }
 
@@ -281,7 +275,7 @@ std::shared_ptr<CommMemory> MpiCommunicator::allocate_sparse(std::size_t bytes,
 std::int64_t MpiCommunicator::bytes_to_send(std::int64_t count) const {
   if (options_.algorithm == AllReduceAlgorithm::shared_memory) return count * 4 * 2 * (size_ - 1) / size_;
   if (options_.algorithm != AllReduceAlgorithm::two_level) return messages_.bytes_to_send(count);
-  const ElementRange shard = summed_by(local_rank_, local_size_, count);
+  const ElementRange shard = summed_by(local_rank(), local_size(), count);
   return messages_.bytes_to_send(shard.end - shard.begin);
 }
 
@@ -335,7 +329,7 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
     return;
   }
   float* const errors = errors_of(memory, data);
-  progress_->submit([=, board = board_, messages = messages_, local_ranks = host_place_->local_ranks](
+  progress_->submit([=, board = board_, messages = messages_, local_ranks = host_position_->local_ranks](
                         MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
     auto over_hosts = [&world, sequence, messages, data, errors](float* shard, std::int64_t size) {
       return messages.make(world, sequence, shard, errors == nullptr ? nullptr : errors + (shard - data), size);
@@ -347,7 +341,7 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
   });
 }
 
-void MpiCommunicator::transfer_start(const std::vector<Transfer>& transfers) {
+void MpiCommunicator::start(const std::vector<Transfer>& transfers) {
   bytes_sent_ += bytes_sent_by(rank_, transfers);
   progress_->submit([=](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
     return std::make_unique<MpiTransfers>(world.transfers.get(), tag_of(sequence), transfers, world.rank);
@@ -362,7 +356,7 @@ void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {
 std::vector<ConstTensor> MpiCommunicator::on_local_ranks(Tensor tensor) const {
   const auto memory = memory_.of_floats("on_local_ranks", tensor);
   std::vector<ConstTensor> views;
-  for (int rank = 0; rank < local_size_; ++rank) {
+  for (int rank = 0; rank < local_size(); ++rank) {
     const float* data = static_cast<const SharedMemory&>(*memory).peer_of(tensor.as<float>(), rank);
     views.emplace_back(data, tensor.shape, tensor.dtype);
   }
@@ -370,7 +364,7 @@ std::vector<ConstTensor> MpiCommunicator::on_local_ranks(Tensor tensor) const {
 }
 
 std::string MpiCommunicator::description() const {
-  const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
+  const std::set<std::string> distinct(hosts().begin(), hosts().end());
   const std::string messages =
       fmt::format("in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024, name_of(options_.wire));
   const char* shape =

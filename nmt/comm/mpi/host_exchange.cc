@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t max_in_flight = 32;  // messages in each direction
 
-std::size_t position_before(const RingPlace& place, int steps) {
-  return static_cast<std::size_t>((place.position - steps + place.ranks) % place.ranks);
+std::size_t position_before(const RingPosition& ring, int steps) {
+  return static_cast<std::size_t>((ring.position - steps + ring.ranks) % ring.ranks);
 }
 
 std::int64_t bytes_of(const std::vector<ElementRange>& ranges) {
@@ -33,20 +33,20 @@ void add_segments(const std::vector<ElementRange>& ranges, std::int64_t segment_
 
 }  // namespace
 
-MpiAllGather::MpiAllGather(MPI_Comm comm, const RingPlace& place, char* data, const PartsByPlace& parts, int tag,
+MpiAllGather::MpiAllGather(MPI_Comm comm, const RingPosition& ring, char* data, const PartsByPosition& parts, int tag,
                            std::int64_t segment_bytes)
-    : comm_(comm), left_(place.left), right_(place.right), tag_(tag), data_(data) {
+    : comm_(comm), left_(ring.left), right_(ring.right), tag_(tag), data_(data) {
   for (const auto& ranges : parts) bytes_ += bytes_of(ranges);
-  for (int step = 0; step + 1 < place.ranks; ++step) {
-    add_segments(parts[position_before(place, step)], segment_bytes, sends_);
+  for (int step = 0; step + 1 < ring.ranks; ++step) {
+    add_segments(parts[position_before(ring, step)], segment_bytes, sends_);
     if (step == 0) own_ = sends_.size();
-    add_segments(parts[position_before(place, step + 1)], segment_bytes, receives_);
+    add_segments(parts[position_before(ring, step + 1)], segment_bytes, receives_);
   }
 }
 
-std::int64_t MpiAllGather::bytes_to_send(const RingPlace& place, const PartsByPlace& parts) {
+std::int64_t MpiAllGather::bytes_to_send(const RingPosition& ring, const PartsByPosition& parts) {
   std::int64_t bytes = 0;
-  for (int step = 0; step + 1 < place.ranks; ++step) bytes += bytes_of(parts[position_before(place, step)]);
+  for (int step = 0; step + 1 < ring.ranks; ++step) bytes += bytes_of(parts[position_before(ring, step)]);
   return bytes;
 }
 
@@ -160,7 +160,7 @@ Buffer MpiHostExchange::allocate_for_gathers(std::size_t bytes, const std::vecto
   return gathered_.add(parts_.allocate(bytes, reserved));
 }
 
-std::int64_t MpiHostExchange::all_gather_start(Tensor tensor, const PartsByPlace& parts) {
+std::int64_t MpiHostExchange::all_gather_start(Tensor tensor, const PartsByPosition& parts) {
   const auto memory = gathered_.find(tensor);
   if (memory == nullptr || !tensor.contiguous() || std::ssize(parts) != host_count()) {
     fail(
@@ -169,20 +169,20 @@ std::int64_t MpiHostExchange::all_gather_start(Tensor tensor, const PartsByPlace
         tensor.shape.text(), parts.size(), host_count());
   }
   const auto width = static_cast<std::int64_t>(size_of(tensor.dtype));
-  PartsByPlace bytes;  // by position in the ring
+  PartsByPosition bytes;  // by position in the ring
   for (int position = 0; position < host_count(); ++position) {
     std::vector<ElementRange>& ranges = bytes.emplace_back();
     for (const auto& [begin, end] : parts[static_cast<std::size_t>(parts_.messages.stripe_of(position))]) {
       ranges.push_back({begin * width, end * width});
     }
   }
-  const RingPlace& place = parts_.messages.place;
-  parts_.bytes_sent += MpiAllGather::bytes_to_send(place, bytes);
+  const RingPosition& ring = parts_.messages.ring;
+  parts_.bytes_sent += MpiAllGather::bytes_to_send(ring, bytes);
   return parts_.progress.submit([=, segment_bytes = parts_.segment_bytes, data = tensor.as<char>(),
                                  board = parts_.board, number = all_gathers_++, local_ranks = parts_.local_ranks](
                                     MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
     std::unique_ptr<Collective> gather =
-        std::make_unique<MpiAllGather>(world.ring.get(), place, data, bytes, tag_of(sequence), segment_bytes);
+        std::make_unique<MpiAllGather>(world.ring.get(), ring, data, bytes, tag_of(sequence), segment_bytes);
     if (board != nullptr) gather = std::make_unique<HostGather>(std::move(gather), board, number, local_ranks);
     gather->keep(memory);
     return gather;

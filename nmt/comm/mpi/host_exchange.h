@@ -23,7 +23,7 @@ class MpiAllGather final : public Collective {
  public:
   /// `parts` are the bytes of each position in the ring. No message is longer than `segment_bytes`. `tag` must be
   /// unique among the collectives in flight on `comm`.
-  MpiAllGather(MPI_Comm comm, const RingPlace& place, char* data, const PartsByPlace& parts, int tag,
+  MpiAllGather(MPI_Comm comm, const RingPosition& ring, char* data, const PartsByPosition& parts, int tag,
                std::int64_t segment_bytes);
 
   void begin() override { post(); }
@@ -33,8 +33,8 @@ class MpiAllGather final : public Collective {
   std::int64_t payload_bytes() const override { return 0; }
   int waiting_for() const override { return left_; }
 
-  /// Bytes that the rank at `place` sends.
-  static std::int64_t bytes_to_send(const RingPlace& place, const PartsByPlace& parts);
+  /// Bytes that the rank at this position sends.
+  static std::int64_t bytes_to_send(const RingPosition& ring, const PartsByPosition& parts);
 
  private:
   using Segments = std::vector<ElementRange>;
@@ -94,14 +94,14 @@ class MpiHostExchange final : public HostExchange {
   };
   explicit MpiHostExchange(Parts parts) : parts_(std::move(parts)) {}
 
-  int host_count() const override { return parts_.messages.place.ranks; }
-  int place() const override { return parts_.messages.stripe_of(parts_.messages.place.position); }
-  int stripe_of(int place) const override {
-    return (parts_.board == nullptr ? 0 : parts_.board->rank()) * host_count() + place;
+  int host_count() const override { return parts_.messages.ring.ranks; }
+  int position() const override { return parts_.messages.stripe_of(parts_.messages.ring.position); }
+  int stripe_of(int position) const override {
+    return (parts_.board == nullptr ? 0 : parts_.board->rank()) * host_count() + position;
   }
   void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override;
   Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>& reserved) override;
-  std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) override;
+  std::int64_t all_gather_start(Tensor tensor, const PartsByPosition& parts) override;
   void finish(std::int64_t all_gather) override { parts_.progress.wait(all_gather); }
 
  private:

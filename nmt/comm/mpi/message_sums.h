@@ -68,7 +68,7 @@ class MpiTree final : public Collective {
 struct MessageSums {
   static constexpr std::int64_t largest_sum = std::int64_t{1} << 40;  // elements
 
-  RingPlace place;
+  RingPosition ring;
   GradientWire wire = GradientWire::f32;
   AddOrder order = AddOrder::any;
   bool may_choose_tree = false;  // where it is faster

@@ -21,19 +21,19 @@ Buffer SegmentPool::take() {
   return buffer;
 }
 
-MpiRing::MpiRing(MPI_Comm comm, const RingPlace& place, float* data, float* errors, std::int64_t count, int tag,
+MpiRing::MpiRing(MPI_Comm comm, const RingPosition& ring, float* data, float* errors, std::int64_t count, int tag,
                  GradientWire wire, SegmentPool& pool, std::int64_t stripe)
     : comm_(comm),
-      left_(place.left),
-      right_(place.right),
+      left_(ring.left),
+      right_(ring.right),
       tag_(tag),
       wire_(wire),
       errors_(errors),
-      layout_{data, count, place.ranks, elements_in_message(wire, pool.bytes()), stripe},
+      layout_{data, count, ring.ranks, elements_in_message(wire, pool.bytes()), stripe},
       pool_(pool),
-      next_receive_(layout_, (place.position + place.ranks - 1) % place.ranks),
-      next_send_(layout_, place.position) {
-  sendable_ = (layout_.chunk_count(place.position) + layout_.segment - 1) / layout_.segment;
+      next_receive_(layout_, (ring.position + ring.ranks - 1) % ring.ranks),
+      next_send_(layout_, ring.position) {
+  sendable_ = (layout_.chunk_count(ring.position) + layout_.segment - 1) / layout_.segment;
 }
 
 std::string MpiRing::name() const {

@@ -38,7 +38,7 @@ class MpiRing final : public Collective {
   /// `errors` has this rank's rounding error of each value, and is used by the wire type int8 only: this rank rounds
   /// each element once. `tag` must be unique among the all-reduces in flight on `comm`. `pool` must outlive this
   /// object. `stripe`: RingLayout::stripe of a reduce-scatter; 0: all-reduce.
-  MpiRing(MPI_Comm comm, const RingPlace& place, float* data, float* errors, std::int64_t count, int tag,
+  MpiRing(MPI_Comm comm, const RingPosition& ring, float* data, float* errors, std::int64_t count, int tag,
           GradientWire wire, SegmentPool& pool, std::int64_t stripe = 0);
 
   /// The stripe that the rank at `position` of `ranks` gets from a reduce-scatter.

@@ -19,16 +19,22 @@ namespace babelring {
 namespace {
 
 /// Each GPU exchanges by itself, as a host with one rank.
-class NcclCommunicator final : public Communicator, private HostExchange {
+class NcclCommunicator final : public Communicator, private HostExchange, private TransferChannel, private CommTracer {
  public:
   /// control.tracker() must not be null.
   NcclCommunicator(Communicator& control, std::shared_ptr<NcclQueue> queue, NcclDeviceSum sum, std::string description)
-      : control_(control),
+      : Communicator(control.rank(), control.hosts()),
+        control_(control),
         tracker_(*control.tracker()),
         queue_(std::move(queue)),
         sum_(std::move(sum)),
         description_(std::move(description)),
-        exceptions_at_start_(std::uncaught_exceptions()) {}
+        exceptions_at_start_(std::uncaught_exceptions()) {
+    set_abilities({.host_exchange = this,
+                   .transfers = this,
+                   .tracer = control.tracer() != nullptr ? this : nullptr,
+                   .device_memory = true});
+  }
   /// During an exception it does not wait for the other ranks.
   ~NcclCommunicator() override {
     if (std::uncaught_exceptions() == exceptions_at_start_) {
@@ -38,17 +44,10 @@ class NcclCommunicator final : public Communicator, private HostExchange {
     }
   }
 
-  int rank() const override { return control_.rank(); }
-  int size() const override { return control_.size(); }
-  const std::vector<std::string>& hosts() const override { return control_.hosts(); }
-  int local_rank() const override { return control_.local_rank(); }
-  int local_size() const override { return control_.local_size(); }
-  bool device_memory() const override { return true; }
   Buffer allocate(std::size_t bytes) override { return sum_.stream().allocate(bytes); }
   void all_reduce_start(Tensor tensor) override;
-  void transfer_start(const std::vector<Transfer>& transfers) override;
   void all_reduce_finish() override;
-  HostExchange* host_exchange() override { return this; }
+  void forget_errors() override {}
   void sum(std::vector<double>& values) override { control_.sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return control_.all_gather(text); }
   void or_bits(std::vector<std::uint64_t>& words) override { control_.or_bits(words); }
@@ -60,26 +59,27 @@ class NcclCommunicator final : public Communicator, private HostExchange {
     return {.bytes_sent = bytes_sent_.load() + control_.totals().bytes_sent,
             .busy_ms = static_cast<double>(queue_->busy_ns.load()) * 1e-6};
   }
-  void record_spans(bool on) override;
-  std::vector<CommSpan> take_spans() override { return control_.take_spans(); }
-  std::vector<RoundTrip> round_trips(int count) override { return control_.round_trips(count); }
   std::string description() const override { return description_; }
 
  private:
   int host_count() const override { return size(); }
-  int place() const override { return rank(); }
-  int stripe_of(int place) const override { return place; }
+  int position() const override { return rank(); }
+  int stripe_of(int position) const override { return position; }
   void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override;
   Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>&) override { return allocate(bytes); }
-  std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) override;
+  std::int64_t all_gather_start(Tensor tensor, const PartsByPosition& parts) override;
   void finish(std::int64_t) override { all_reduce_finish(); }
+  void start(const std::vector<Transfer>& transfers) override;
+  void record_spans(bool on) override;
+  std::vector<CommSpan> take_spans() override { return control_.tracer()->take_spans(); }
+  std::vector<RoundTrip> round_trips(int count) override { return control_.tracer()->round_trips(count); }
 
   void start_sum(const NcclSum& sum, const char* name);
   /// The two steps in which an operation is queued on the stream. NCCL may be busy between them. Both return a mark.
   struct Steps {
     std::function<std::unique_ptr<DeviceEvent>()> begin, end;
   };
-  void start(NcclOperation::Kind kind, const Steps& steps);
+  void start_operation(NcclOperation::Kind kind, const Steps& steps);
   void queue(const Steps& steps, NcclTicket& ticket);
   void wait_until_queued();
 
@@ -117,8 +117,8 @@ void NcclCommunicator::reduce_scatter_start(Tensor tensor, std::int64_t stripe) 
 }
 
 /// Through host memory.
-void NcclCommunicator::transfer_start(const std::vector<Transfer>& transfers) {
-  control_.transfer_start(transfers);
+void NcclCommunicator::start(const std::vector<Transfer>& transfers) {
+  control_.transfers().start(transfers);
   transfers_in_flight_ = true;
 }
 
@@ -133,12 +133,12 @@ void NcclCommunicator::start_sum(const NcclSum& sum, const char* name) {
   if (count == 0) return;
   bytes_sent_ += wire_bytes(sum_.wire(), count) * (sum.stripe > 0 ? 1 : 2) * (size() - 1) / size();
   const auto bytes = static_cast<std::int64_t>(sum.tensor.bytes());
-  start({.name = name, .bytes = bytes, .payload_bytes = bytes},
-        {.begin = [&] { return sum_.begin(queue_->group, sum); }, .end = [&] { return sum_.end(sum); }});
+  start_operation({.name = name, .bytes = bytes, .payload_bytes = bytes},
+                  {.begin = [&] { return sum_.begin(queue_->group, sum); }, .end = [&] { return sum_.end(sum); }});
 }
 
 /// True if the ranges with this index lie one behind the other in the order of ranks, all of one size.
-bool form_a_row(const PartsByPlace& parts, std::size_t index) {
+bool form_a_row(const PartsByPosition& parts, std::size_t index) {
   const auto missing = [index](const std::vector<ElementRange>& ranges) { return index >= ranges.size(); };
   if (std::any_of(parts.begin(), parts.end(), missing)) return false;
   const std::int64_t count = parts[0][index].end - parts[0][index].begin;
@@ -149,7 +149,7 @@ bool form_a_row(const PartsByPlace& parts, std::size_t index) {
   return true;
 }
 
-std::vector<NcclPart> nccl_parts(const Tensor& tensor, const PartsByPlace& parts) {
+std::vector<NcclPart> nccl_parts(const Tensor& tensor, const PartsByPosition& parts) {
   const std::size_t width = size_of(tensor.dtype);
   std::vector<NcclPart> all;
   const auto add = [&](const ElementRange& range, int from) {
@@ -165,7 +165,7 @@ std::vector<NcclPart> nccl_parts(const Tensor& tensor, const PartsByPlace& parts
   return all;
 }
 
-std::int64_t NcclCommunicator::all_gather_start(Tensor tensor, const PartsByPlace& parts) {
+std::int64_t NcclCommunicator::all_gather_start(Tensor tensor, const PartsByPosition& parts) {
   if (!tensor.contiguous() || std::ssize(parts) != size()) {
     fail("all_gather_start: tensor {} with parts for {} of {} ranks, expected a contiguous one", tensor.shape.text(),
          parts.size(), size());
@@ -178,20 +178,20 @@ std::int64_t NcclCommunicator::all_gather_start(Tensor tensor, const PartsByPlac
   if (bytes == 0) return started_;
   bytes_sent_ += bytes * (size() - 1) / size();
   DeviceStream& stream = sum_.stream();
-  start({.name = "all-gather", .bytes = bytes}, {.begin =
-                                                     [&] {
-                                                       stream.after_backend();
-                                                       auto mark = stream.mark();
-                                                       queue_->group.all_gather(pieces, stream.handle());
-                                                       return mark;
-                                                     },
-                                                 .end = [&] { return stream.mark(); }});
+  start_operation({.name = "all-gather", .bytes = bytes}, {.begin =
+                                                               [&] {
+                                                                 stream.after_backend();
+                                                                 auto mark = stream.mark();
+                                                                 queue_->group.all_gather(pieces, stream.handle());
+                                                                 return mark;
+                                                               },
+                                                           .end = [&] { return stream.mark(); }});
   return started_;
 }
 
 /// The communication thread gets the operation first, so that it watches while this thread connects, which may be
 /// slow.
-void NcclCommunicator::start(NcclOperation::Kind kind, const Steps& steps) {
+void NcclCommunicator::start_operation(NcclOperation::Kind kind, const Steps& steps) {
   const auto ticket = std::make_shared<NcclTicket>();
   tracker_.follow(std::make_unique<NcclOperation>(queue_, ticket, started_, std::move(kind), clock_));
   ++started_;
@@ -226,7 +226,7 @@ void NcclCommunicator::wait_until_queued() {
 /// Waits for the operations in flight, so that the device's clock is read without delay.
 void NcclCommunicator::record_spans(bool on) {
   clock_ = on ? std::make_shared<const DeviceClock>(sum_.stream().mark()) : nullptr;
-  control_.record_spans(on);
+  control_.tracer()->record_spans(on);
 }
 
 /// Polls each rank's state until all are ready or one has failed. All ranks return the same Status.

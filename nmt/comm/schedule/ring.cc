@@ -18,7 +18,7 @@ std::vector<std::vector<int>> ranks_by_host(const std::vector<std::string>& host
   return ranks;
 }
 
-RingPlace place_in(const std::vector<int>& order, std::size_t position) {
+RingPosition place_in(const std::vector<int>& order, std::size_t position) {
   const std::size_t ranks = order.size();
   return {.position = static_cast<int>(position),
           .ranks = static_cast<int>(ranks),
@@ -33,14 +33,14 @@ std::size_t index_of(const std::vector<int>& ranks, int rank) {
 
 }  // namespace
 
-RingPlace ring_place(const std::vector<std::string>& hosts, int rank) {
+RingPosition ring_position(const std::vector<std::string>& hosts, int rank) {
   std::vector<int> order;
   for (const std::vector<int>& of_host : ranks_by_host(hosts))
     order.insert(order.end(), of_host.begin(), of_host.end());
   return place_in(order, index_of(order, rank));
 }
 
-std::optional<HostPlace> host_place(const std::vector<std::string>& hosts, int rank) {
+std::optional<HostPosition> host_position(const std::vector<std::string>& hosts, int rank) {
   const std::vector<std::vector<int>> ranks = ranks_by_host(hosts);
   const auto own = std::find_if(ranks.begin(), ranks.end(), [&](const std::vector<int>& of_host) {
     return hosts[static_cast<std::size_t>(of_host[0])] == hosts[static_cast<std::size_t>(rank)];
@@ -50,7 +50,8 @@ std::optional<HostPlace> host_place(const std::vector<std::string>& hosts, int r
     if (of_host.size() != own->size()) return std::nullopt;
     same_index.push_back(of_host[index_of(*own, rank)]);
   }
-  return HostPlace{.local_ranks = *own, .between = place_in(same_index, static_cast<std::size_t>(own - ranks.begin()))};
+  return HostPosition{.local_ranks = *own,
+                      .between = place_in(same_index, static_cast<std::size_t>(own - ranks.begin()))};
 }
 
 int RingCursor::count() const {

@@ -26,8 +26,8 @@ RankTree RankTree::by_host(const std::vector<std::string>& hosts) {
       parents.push_back(known->second);
       continue;
     }
-    const std::size_t place = first_ranks.size();
-    parents.push_back(place == 0 ? -1 : first_ranks[place & (place - 1)]);
+    const std::size_t position = first_ranks.size();
+    parents.push_back(position == 0 ? -1 : first_ranks[position & (position - 1)]);
     first_ranks.push_back(rank);
   }
   return RankTree(std::move(parents));
@@ -58,8 +58,8 @@ int RankTree::toward(int from, int to) const {
 
 std::vector<int> peers_to_ask(const std::vector<std::string>& hosts, int rank) {
   std::vector<int> peers = RankTree::by_host(hosts).neighbours(rank);
-  const auto place = host_place(hosts, rank);
-  const RingPlace ring = place ? place->between : ring_place(hosts, rank);
+  const auto among_hosts = host_position(hosts, rank);
+  const RingPosition ring = among_hosts ? among_hosts->between : ring_position(hosts, rank);
   peers.insert(peers.end(), {ring.left, ring.right});
   for (std::size_t other = 0; other < hosts.size(); ++other) {
     if (hosts[other] == hosts[static_cast<std::size_t>(rank)]) peers.push_back(static_cast<int>(other));
@@ -77,25 +77,25 @@ void or_bytes(std::string& own, const std::string& below) {
   std::transform(own.begin(), own.end(), below.begin(), own.begin(), std::bit_or<>());
 }
 
-std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count) {
+std::vector<TreeStep> tree_steps(const RingPosition& ring, std::int64_t count) {
   const ElementRange all{.begin = 0, .end = count}, nothing;
-  const int pairing = pairing_hosts(place.ranks);
-  const auto rank_at = [&place](int position) { return place.order[static_cast<std::size_t>(position)]; };
-  if (place.position >= pairing) {
-    const int taker = rank_at(place.position - pairing);
+  const int pairing = pairing_hosts(ring.ranks);
+  const auto rank_at = [&ring](int position) { return ring.order[static_cast<std::size_t>(position)]; };
+  if (ring.position >= pairing) {
+    const int taker = rank_at(ring.position - pairing);
     return {{.peer = taker, .adding = true, .sent = all, .received = nothing},
             {.peer = taker, .adding = false, .sent = nothing, .received = all}};
   }
   std::vector<TreeStep> steps;
-  if (place.position + pairing < place.ranks) {
-    steps.push_back({.peer = rank_at(place.position + pairing), .adding = true, .sent = nothing, .received = all});
+  if (ring.position + pairing < ring.ranks) {
+    steps.push_back({.peer = rank_at(ring.position + pairing), .adding = true, .sent = nothing, .received = all});
   }
   ElementRange range = all;
   for (int bit = 1; bit < pairing; bit *= 2) {
     const std::int64_t middle = range.begin + (range.end - range.begin) / 2;
     ElementRange kept{.begin = range.begin, .end = middle}, given{.begin = middle, .end = range.end};
-    if ((place.position & bit) != 0) std::swap(kept, given);
-    steps.push_back({.peer = rank_at(place.position ^ bit), .adding = true, .sent = given, .received = kept});
+    if ((ring.position & bit) != 0) std::swap(kept, given);
+    steps.push_back({.peer = rank_at(ring.position ^ bit), .adding = true, .sent = given, .received = kept});
     range = kept;
   }
   for (std::size_t step = steps.size(); step-- > 0;) {
@@ -106,17 +106,17 @@ std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count) {
   return steps;
 }
 
-std::vector<TreeStep> tree_scatter_steps(const RingPlace& place, std::int64_t count, std::int64_t stripe) {
+std::vector<TreeStep> tree_scatter_steps(const RingPosition& ring, std::int64_t count, std::int64_t stripe) {
   const auto elements = [&](const ElementRange& stripes) {
     return ElementRange{.begin = std::min(count, stripes.begin * stripe), .end = std::min(count, stripes.end * stripe)};
   };
   std::vector<TreeStep> steps;
-  ElementRange range{.begin = 0, .end = place.ranks};
-  for (int bit = 1; bit < place.ranks; bit *= 2) {
+  ElementRange range{.begin = 0, .end = ring.ranks};
+  for (int bit = 1; bit < ring.ranks; bit *= 2) {
     const std::int64_t middle = (range.begin + range.end) / 2;
     ElementRange kept{.begin = range.begin, .end = middle}, given{.begin = middle, .end = range.end};
-    if ((place.position & bit) != 0) std::swap(kept, given);
-    const int peer = place.order[static_cast<std::size_t>(place.position ^ bit)];
+    if ((ring.position & bit) != 0) std::swap(kept, given);
+    const int peer = ring.order[static_cast<std::size_t>(ring.position ^ bit)];
     steps.push_back({.peer = peer, .adding = true, .sent = elements(given), .received = elements(kept)});
     range = kept;
   }
@@ -135,8 +135,8 @@ std::int64_t elements_sent(const std::vector<TreeStep>& steps) {
   return elements;
 }
 
-std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count) {
-  return elements_sent(tree_steps(place, count));
+std::int64_t tree_elements_sent(const RingPosition& ring, std::int64_t count) {
+  return elements_sent(tree_steps(ring, count));
 }
 
 }  // namespace babelring

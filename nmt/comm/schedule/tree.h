@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sum_tree.h"
+#include "base/gradient_sums.h"
 #include "nmt/comm/schedule/ring.h"
 #include "nmt/core/shards.h"
 
@@ -51,13 +51,13 @@ struct TreeStep {
   ElementRange sent, received;
 };
 
-/// The exchanges of the rank at `place` that sum `count` elements over all ranks, in order. The steps of two peers
-/// match: what one sends the other receives. See MpiTree.
-std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count);
+/// The exchanges of the rank at this position that sum `count` elements over all ranks, in order. The steps of two
+/// peers match: what one sends the other receives. See MpiTree.
+std::vector<TreeStep> tree_steps(const RingPosition& ring, std::int64_t count);
 
 /// The exchanges by which each rank of a power of two gets the sums of one stripe of `stripe` elements: the first half
 /// of tree_steps(), with parts of whole stripes. `count` elements are at most one stripe for each rank.
-std::vector<TreeStep> tree_scatter_steps(const RingPlace& place, std::int64_t count, std::int64_t stripe);
+std::vector<TreeStep> tree_scatter_steps(const RingPosition& ring, std::int64_t count, std::int64_t stripe);
 
 /// The stripe that the rank at `position` of `ranks`, a power of two, gets by tree_scatter_steps().
 int tree_scattered_stripe(int position, int ranks);
@@ -65,7 +65,7 @@ int tree_scattered_stripe(int position, int ranks);
 /// Elements that a rank sends in `steps`.
 std::int64_t elements_sent(const std::vector<TreeStep>& steps);
 
-/// Elements that the rank at `place` sends in its tree_steps().
-std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count);
+/// Elements that the rank at this position sends in its tree_steps().
+std::int64_t tree_elements_sent(const RingPosition& ring, std::int64_t count);
 
 }  // namespace babelring

@@ -99,7 +99,7 @@ class SharedMemory final : public CommMemory {
   bool reserve() { return file_->reserve(stride(bytes_) * static_cast<std::size_t>(rank_), stride(bytes_)); }
   /// The same for bytes [begin, end) of a part that all ranks have in common.
   bool reserve_range(std::size_t begin, std::size_t end) { return file_->reserve(begin, end - begin); }
-  /// Reserves the caller's share of a part that `ranks` ranks have in common.
+  /// Reserves the caller's part of memory that `ranks` ranks have in common.
   bool reserve_share(int caller, int ranks) {
     const std::size_t pages = stride(bytes_) / page(bytes_);
     const auto begin = [&](int rank) {

@@ -28,7 +28,7 @@ std::string config_text(const GssmConfig& config) {
 
 /// Generates sequences [0, count) of the place's update on several threads and writes them in order into `folder`.
 ManifestSet write_set(const GssmDataOptions& options, const WorkFolder& folder, const GssmGenerator& generator,
-                      const std::string& name, std::int64_t count, const GssmPlace& place) {
+                      const std::string& name, std::int64_t count, const SequenceId& place) {
   const std::string file_name = name + ".target.ids";
   IdFileWriter file(folder / file_name);
   const auto length = static_cast<std::size_t>(options.config.sequence_length);
@@ -41,7 +41,7 @@ ManifestSet write_set(const GssmDataOptions& options, const WorkFolder& folder, 
     };
     for_each_part(round, options.threads, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) {
-        const GssmPlace at{.seed = place.seed, .update = place.update, .sequence = start + i};
+        const SequenceId at{.seed = place.seed, .update = place.update, .sequence = start + i};
         generator.generate(generator.kernels(at), at, sequence(i));
       }
     });
@@ -88,7 +88,7 @@ GssmDataResult write_gssm_data(const GssmDataOptions& options) {
   write_file_atomically(work / graph_name, config_text(options.config));
 
   const auto seed = static_cast<std::uint64_t>(options.config.seed);
-  const GssmPlace train{.seed = seed, .update = 0}, test{.seed = seed, .update = -1};
+  const SequenceId train{.seed = seed, .update = 0}, test{.seed = seed, .update = -1};
   GssmDataResult result;
   Manifest& manifest = result.manifest;
   manifest.folder = options.output;

@@ -173,7 +173,7 @@ GssmGenerator::GssmGenerator(GssmGraph graph) : graph_(std::move(graph)) {
   }
 }
 
-GssmKernels GssmGenerator::kernels(const GssmPlace& place) const {
+GssmKernels GssmGenerator::kernels(const SequenceId& place) const {
   const std::uint64_t sequence =
       graph_.context_per == GssmContext::sequence ? static_cast<std::uint64_t>(place.sequence) : 0;
   const std::uint64_t seed = derive_seed(stream_seed(graph_, Stream::context_kernels), place.seed,
@@ -187,7 +187,8 @@ GssmKernels GssmGenerator::kernels(const GssmPlace& place) const {
   return kernels;
 }
 
-void GssmGenerator::generate(const GssmKernels& kernels, const GssmPlace& place, std::span<std::int32_t> tokens) const {
+void GssmGenerator::generate(const GssmKernels& kernels, const SequenceId& place,
+                             std::span<std::int32_t> tokens) const {
   Random random(derive_seed(stream_seed(graph_, Stream::tokens), place.seed, static_cast<std::uint64_t>(place.update),
                             static_cast<std::uint64_t>(place.sequence)));
   std::vector<std::int32_t> states(graph_.nodes.size(), 0);

@@ -65,7 +65,7 @@ using GssmKernels = std::vector<std::shared_ptr<const GssmKernel>>;
 double draw_log_gamma(double alpha, Random& random);
 
 /// Names one sequence of a generator.
-struct GssmPlace {
+struct SequenceId {
   std::uint64_t seed = 1;     // training.seed
   std::int64_t update = 0;    // negative: held-out sequences
   std::int64_t sequence = 0;  // within the update, over all ranks
@@ -79,9 +79,9 @@ class GssmGenerator {
 
   const GssmGraph& graph() const { return graph_; }
   /// The kernels that generate the sequence: shared ones, and for nodes in context mode newly drawn ones.
-  GssmKernels kernels(const GssmPlace& place) const;
+  GssmKernels kernels(const SequenceId& place) const;
   /// Writes a sequence: tokens[0] is 0, the others are drawn. `kernels` are those of the place.
-  void generate(const GssmKernels& kernels, const GssmPlace& place, std::span<std::int32_t> tokens) const;
+  void generate(const GssmKernels& kernels, const SequenceId& place, std::span<std::int32_t> tokens) const;
 
  private:
   GssmGraph graph_;

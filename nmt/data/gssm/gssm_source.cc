@@ -37,7 +37,7 @@ UpdateBatches GssmSource::make(std::int64_t update, const DataPosition&, const R
   const SequenceUpdate size{
       .update = update, .sequences = options_.sequences_per_update, .length = options_.sequence_length};
   UpdateBatches batches = make_sequence_batches(size, part, [&](std::int64_t sequence, std::span<std::int32_t> tokens) {
-    const GssmPlace place{.seed = options_.seed, .update = update, .sequence = sequence};
+    const SequenceId place{.seed = options_.seed, .update = update, .sequence = sequence};
     const GssmKernels kernels = generator_.kernels(place);
     generator_.generate(kernels, place, tokens);
     if (likelihood) entropy += sequence_entropy(*likelihood, kernels, tokens);

@@ -55,7 +55,7 @@ class GssmHeldOut : public SequenceSet {
   const GssmGenerator& generator() const { return generator_; }
   /// -log p of each target of sequence i given the tokens before it, in nats [length - 1].
   std::vector<double> target_entropies(std::int64_t i) const;
-  GssmPlace place(std::int64_t i) const { return {.seed = seed_, .update = -1, .sequence = i}; }
+  SequenceId place(std::int64_t i) const { return {.seed = seed_, .update = -1, .sequence = i}; }
 
  private:
   GssmGenerator generator_;

@@ -66,7 +66,7 @@ double compressed_bytes_per_token(std::span<const std::int32_t> tokens) {
   return static_cast<double>(size.finish()) / static_cast<double>(tokens.size());
 }
 
-double measure_difficulty(const GssmGenerator& generator, const GssmPlace& place, std::int64_t sequences,
+double measure_difficulty(const GssmGenerator& generator, const SequenceId& place, std::int64_t sequences,
                           std::int64_t length) {
   if (sequences < 1 || length < 1) {
     fail("difficulty: {} sequences of {} tokens, expected at least 1 each", sequences, length);
@@ -74,7 +74,7 @@ double measure_difficulty(const GssmGenerator& generator, const GssmPlace& place
   CompressedSize size;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
   for (std::int64_t i = 0; i < sequences; ++i) {
-    const GssmPlace at{.seed = place.seed, .update = place.update, .sequence = i};
+    const SequenceId at{.seed = place.seed, .update = place.update, .sequence = i};
     generator.generate(generator.kernels(at), at, tokens);
     size.add(tokens);
   }
@@ -252,7 +252,7 @@ GssmEntropy summarise_entropy(std::span<const double> nats_of_sequences, std::in
           .tokens = sequences * tokens_per_sequence};
 }
 
-GssmEntropy estimate_entropy(const GssmGenerator& generator, const GssmPlace& place, std::int64_t sequences,
+GssmEntropy estimate_entropy(const GssmGenerator& generator, const SequenceId& place, std::int64_t sequences,
                              std::int64_t length, int threads) {
   if (sequences < 1 || length < 2) {
     fail("entropy: {} sequences of {} tokens, expected at least 1 of at least 2", sequences, length);
@@ -263,7 +263,7 @@ GssmEntropy estimate_entropy(const GssmGenerator& generator, const GssmPlace& pl
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
     std::vector<double> log_probabilities(tokens.size() - 1);
     for (std::int64_t i = first; i < last; ++i) {
-      const GssmPlace at{.seed = place.seed, .update = place.update, .sequence = i};
+      const SequenceId at{.seed = place.seed, .update = place.update, .sequence = i};
       const GssmKernels kernels = generator.kernels(at);
       generator.generate(kernels, at, tokens);
       likelihood.run(kernels, tokens, log_probabilities);

@@ -18,7 +18,7 @@ double compressed_bytes_per_token(std::span<const std::int32_t> tokens);
 
 /// The difficulty of sequences [0, sequences) of the update of `place`, of `length` tokens each. Throws Failure unless
 /// both are positive.
-double measure_difficulty(const GssmGenerator& generator, const GssmPlace& place, std::int64_t sequences,
+double measure_difficulty(const GssmGenerator& generator, const SequenceId& place, std::int64_t sequences,
                           std::int64_t length);
 
 /// The difficulty of uniform noise over `vocabulary` tokens, the largest there is, for the same number of tokens.
@@ -77,7 +77,7 @@ GssmEntropy summarise_entropy(std::span<const double> nats_of_sequences, std::in
 /// Generates sequences [0, sequences) of the update of `place`, of `length` tokens each, and computes their likelihood
 /// on `threads` threads. The result does not depend on the number of threads. Throws Failure unless sequences and
 /// threads are positive and length is at least 2.
-GssmEntropy estimate_entropy(const GssmGenerator& generator, const GssmPlace& place, std::int64_t sequences,
+GssmEntropy estimate_entropy(const GssmGenerator& generator, const SequenceId& place, std::int64_t sequences,
                              std::int64_t length, int threads);
 
 }  // namespace babelring

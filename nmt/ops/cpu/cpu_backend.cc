@@ -24,8 +24,8 @@ using std::chrono::seconds;
 
 constexpr milliseconds look_interval{200};
 
-/// Share of its time that a thread waits for a processor, on average, from which on brief spinning is faster. Threads
-/// of this process that only wake for microseconds, as the communication thread does, stay below.
+/// Fraction of its time that a thread waits for a processor, on average, from which on brief spinning is faster.
+/// Threads of this process that only wake for microseconds, as the communication thread does, stay below.
 constexpr double competition = 0.15;
 
 // Competition among this job's own threads ends as soon as they spin briefly, and returns when they spin long: each
@@ -69,10 +69,10 @@ void TeamWaiting::look() {
   const auto now = clock_();
   if (now - looked_ < look_interval) return;
   const Nanoseconds waited = wait_().value_or(waited_);
-  const double share = static_cast<double>((waited - waited_).count()) / static_cast<double>((now - looked_).count());
+  const double waiting = static_cast<double>((waited - waited_).count()) / static_cast<double>((now - looked_).count());
   looked_ = now;
   waited_ = waited;
-  if (share >= competition * threads_) {
+  if (waiting >= competition * threads_) {
     competed_ = now;
     if (brief()) return;
     patience_ = now - released_ < soon ? std::min<Nanoseconds>(2 * patience_, max_patience) : min_patience;

@@ -16,6 +16,7 @@
 #include "nmt/core/buffer.h"
 #include "nmt/core/random.h"
 #include "nmt/ops/backend.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 namespace {
@@ -247,7 +248,7 @@ double rate_of(int threads, double seconds, const std::function<double(int)>& wo
   return total;
 }
 
-/// Three arrays a thread, each far larger than its share of the caches.
+/// Three arrays a thread, each far larger than its part of the caches.
 class MemoryKernels {
  public:
   explicit MemoryKernels(int threads, std::size_t count = std::size_t{24} << 20) : count_(count) {

@@ -213,7 +213,7 @@ __global__ void norm_kernel(const float* const* parts, int part_count, const flo
 }
 
 /// A block of threads for each SquaredNorm::block.
-LaunchPlace block_place(std::int64_t count, const CudaContext& context) {
+LaunchShape block_place(std::int64_t count, const CudaContext& context) {
   return {static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, context.stream()};
 }
 

@@ -132,7 +132,7 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-/// The shared memory of LaunchPlace::shared_bytes, aligned for everything.
+/// The shared memory of LaunchShape::shared_bytes, aligned for everything.
 template <class T>
 __device__ inline T* dynamic_shared() {
   extern __shared__ __align__(128) unsigned char dynamic_shared_bytes[];

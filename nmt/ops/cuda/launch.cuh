@@ -17,7 +17,7 @@ namespace babelring::cuda {
 void allow_shared_memory(std::string_view what, const void* kernel, std::size_t bytes);
 
 /// Where and how wide a kernel runs.
-struct LaunchPlace {
+struct LaunchShape {
   dim3 grid, block;  // blocks of a grid, threads of a block
   WorkStream stream;
   std::size_t shared_bytes = 0;  // what dynamic_shared() gives
@@ -26,7 +26,7 @@ struct LaunchPlace {
 /// Launches a kernel, or writes it to the stream's log. Throws Failure with `what`, the op's name, if it cannot be. In
 /// this form, not as kernel<<<…>>>, the sources are also C++, and the tests run them without a device.
 template <class... Parameters, class... Arguments>
-void launch(std::string_view what, const LaunchPlace& place, void (*kernel)(Parameters...), Arguments&&... arguments) {
+void launch(std::string_view what, const LaunchShape& place, void (*kernel)(Parameters...), Arguments&&... arguments) {
   if (WorkLog* log = place.stream.log()) {
     log->add(kernel);
     log->add(place.grid);

@@ -24,7 +24,7 @@ constexpr std::int64_t widest_decoding_head = 8192;
 /// Cast on any stream. Contiguous.
 void cast(ConstTensor x, Tensor y, WorkStream stream);
 
-// Kernels that several ops share.
+// Kernels of several ops.
 
 /// Computes a matmul of any shape with a plain, slow kernel, without its epilogue.
 void launch_plain_matmul(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream);

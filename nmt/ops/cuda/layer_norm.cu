@@ -238,7 +238,7 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
                                          .accumulate = op.accumulate};
   const auto launch_as = [&](auto n, auto pieces, auto kinds, auto shared) {
     const int floats = shared ? kinds * sum_room<n>(width) * shares.warps : 0;
-    const LaunchPlace place{static_cast<unsigned>(shares.blocks), static_cast<unsigned>(shares.warps * warp_lanes),
+    const LaunchShape place{static_cast<unsigned>(shares.blocks), static_cast<unsigned>(shares.warps * warp_lanes),
                             stream, static_cast<std::size_t>(floats) * sizeof(float)};
     launch(op.name, place, norm_backward_kernel<n, pieces, kinds, shared, T>, operands, rows, width, op.key,
            shares.block_rows, partial);

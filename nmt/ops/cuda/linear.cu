@@ -246,7 +246,7 @@ void launch_plain_matmul(const MatmulShape& shape, const MatmulOperands& operand
       using C = decltype(of_result);
       for (std::int64_t first = 0; first < shape.batch; first += max_at_once) {
         const std::int64_t batches = shape.batch - first < max_at_once ? shape.batch - first : max_at_once;
-        const LaunchPlace place{dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), stream};
+        const LaunchShape place{dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), stream};
         launch("a plain matmul", place, plain_matmul_kernel<T, C>, shape,
                static_cast<const T*>(operands.a) + first * shape.a_batch,
                static_cast<const T*>(operands.b) + first * shape.b_batch,

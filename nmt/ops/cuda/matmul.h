@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "nmt/core/buffer.h"
+#include "nmt/ops/backend.h"
 #include "nmt/ops/cuda/handles.h"
 #include "nmt/ops/cuda/matmul_choices.h"
 #include "nmt/ops/cuda/matmul_plan.h"
 #include "nmt/ops/cuda/matmul_shape.h"
 #include "nmt/ops/cuda/work_log.h"
-#include "nmt/ops/matmul_report.h"
 
 namespace babelring::cuda {
 

@@ -19,7 +19,7 @@ struct MatmulOperands {
   float alpha = 1;
 };
 
-/// The arguments that all calls of cuBLASLt share. Not owned.
+/// The arguments of all calls of cuBLASLt. Not owned.
 struct MatmulLibrary {
   cublasLtHandle_t handle;
   void* memory;  // the library's workspace, aligned to 256 bytes

@@ -88,8 +88,8 @@ const std::int32_t* RepeatValues::list(std::span<const std::int32_t> list) {
 }
 
 DropoutKey RepeatValues::key(DropoutKey key) {
-  const DropoutPlace place{.key = std::exchange(key.key, 0), .first_row = std::exchange(key.first_row, 0)};
-  if (key.threshold() > 0) key.place = reinterpret_cast<const DropoutPlace*>(put(&place, sizeof place));
+  const DropoutStep place{.key = std::exchange(key.key, 0), .first_row = std::exchange(key.first_row, 0)};
+  if (key.threshold() > 0) key.place = reinterpret_cast<const DropoutStep*>(put(&place, sizeof place));
   return key;
 }
 

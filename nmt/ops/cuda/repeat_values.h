@@ -63,7 +63,7 @@ class RepeatValues {
   void end() { active_ = false; }
   bool active() const { return active_; }
 
-  /// Where kernels find the list. Equal lists share a place.
+  /// Where kernels find the list. Equal lists have one place.
   const std::int32_t* list(std::span<const std::int32_t> list);
   /// The key in the form that kernels take.
   DropoutKey key(DropoutKey key);

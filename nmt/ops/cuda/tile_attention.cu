@@ -17,7 +17,7 @@ template <int width>
 class QueryGroup {
  public:
   /// `row`: of the sentence, the warp's first.
-  __device__ QueryGroup(const TileArguments& arguments, const TilePlace& at, int row)
+  __device__ QueryGroup(const TileArguments& arguments, const TileRange& at, int row)
       : causal_(arguments.causal),
         keys_(at.keys),
         row_(row + static_cast<int>(threadIdx.x) % warp_lanes / 4),
@@ -65,7 +65,7 @@ class QueryGroup {
   }
 
   /// Writes the results of the queries to the warp's rows of a tile, and their log sum exp to memory.
-  __device__ void finish(bfloat* rows, float* log_sum_exp, const TileArguments& arguments, const TilePlace& at) {
+  __device__ void finish(bfloat* rows, float* log_sum_exp, const TileArguments& arguments, const TileRange& at) {
     float factors[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(tile_threads, forward_blocks(width))
                         PackedTensor<const bfloat> v, PackedTensor<bfloat> out, float* log_sum_exp) {
   await_earlier_kernels();
   constexpr int stride = tile_stride(width);
-  const TilePlace at(arguments, false);
+  const TileRange at(arguments, false);
   if (at.empty) return;
   auto* query_tiles = dynamic_shared<bfloat>();
   bfloat *key_tiles = query_tiles + tile_rows * stride, *value_tiles = key_tiles + tiles_of_keys * tile_rows * stride;
@@ -221,7 +221,7 @@ void run_tiles(const AttentionForward& op, CudaContext& context) {
   if (plan.items == 0) return;
   with_tile_width(op.q.shape[1] / op.heads, [&](auto width) {
     constexpr int rows = (1 + 2 * tiles_of_keys) * tile_rows;
-    const LaunchPlace place{.grid = dim3(static_cast<unsigned>(plan.items)),
+    const LaunchShape place{.grid = dim3(static_cast<unsigned>(plan.items)),
                             .block = dim3(tile_threads),
                             .stream = context.stream(),
                             .shared_bytes = static_cast<std::size_t>(rows * tile_stride(width)) * sizeof(bfloat)};

@@ -42,9 +42,9 @@ struct PackedTensor {
 };
 
 /// The block's part of the batch: rows of a sentence, and `heads` neighbouring heads.
-struct TilePlace {
+struct TileRange {
   /// `own_keys`: the block's rows, whose number decides how many heads it takes, are keys; else queries.
-  __device__ TilePlace(const TileArguments& arguments, bool own_keys) : head_width(arguments.head_width) {
+  __device__ TileRange(const TileArguments& arguments, bool own_keys) : head_width(arguments.head_width) {
     const TileItem item = arguments.items[blockIdx.x];
     empty = item.sentence < 0;
     if (empty) return;
@@ -90,7 +90,7 @@ __device__ inline unsigned pair_bits(unsigned row_key, int pair) {
 /// to `padded` <= room, and columns beyond the head, become zeros. By all threads of the block.
 template <int width>
 __device__ void load_tiles(bfloat* tiles, int room, int padded, const PackedTensor<const bfloat>& from,
-                           std::int64_t first_row, int count, const TilePlace& at) {
+                           std::int64_t first_row, int count, const TileRange& at) {
   constexpr int pieces = width / 8;
   const int end = (padded * pieces) << at.head_bits;
 #pragma unroll 1
@@ -106,7 +106,7 @@ __device__ void load_tiles(bfloat* tiles, int room, int padded, const PackedTens
 /// Writes `count` rows of the warp's tile, which begin at `tile`, to memory from `row` on.
 template <int width>
 __device__ void store_rows(const bfloat* tile, const PackedTensor<bfloat>& to, std::int64_t row, int count,
-                           const TilePlace& at, int slot) {
+                           const TileRange& at, int slot) {
   constexpr int pieces = width / 8;
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x % warp_lanes); i < count * pieces; i += warp_lanes) {

@@ -41,7 +41,7 @@ template <int width>
 class KeyGroup {
  public:
   /// `first`: the warp's first key in the sentence.
-  __device__ KeyGroup(const TileArguments& arguments, const TilePlace& at, const BackwardTiles<width>& tiles, int first)
+  __device__ KeyGroup(const TileArguments& arguments, const TileRange& at, const BackwardTiles<width>& tiles, int first)
       : tiles_(tiles),
         causal_(arguments.causal),
         keys_(at.slot() < at.heads ? at.keys : 0),
@@ -179,7 +179,7 @@ struct BackwardTensors {
 /// Copies the tiles of queries that begin with `first`, and waits for all copies of the block.
 template <int width>
 __device__ void load_queries(const BackwardTiles<width>& tiles, const BackwardTensors& tensors,
-                             const TileArguments& arguments, const TilePlace& at, int first) {
+                             const TileArguments& arguments, const TileRange& at, int first) {
   const int count = min(at.room(), at.queries - first);
   const std::int64_t first_token = at.first_query + static_cast<std::int64_t>(first);
   load_tiles<width>(tiles.queries, at.room(), at.room(), tensors.q, first_token, count, at);
@@ -201,7 +201,7 @@ __device__ void load_queries(const BackwardTiles<width>& tiles, const BackwardTe
 
 /// Starts to copy the tiles of `count` keys and their values that begin with `first`.
 template <int width>
-__device__ void load_keys(const BackwardTiles<width>& tiles, const BackwardTensors& tensors, const TilePlace& at,
+__device__ void load_keys(const BackwardTiles<width>& tiles, const BackwardTensors& tensors, const TileRange& at,
                           int first, int count) {
   const int padded = round_up(count, group_rows);
   load_tiles<width>(tiles.keys, at.room(), padded, tensors.k, at.first_key + first, count, at);
@@ -211,7 +211,7 @@ __device__ void load_keys(const BackwardTiles<width>& tiles, const BackwardTenso
 /// dq of the queries in shared memory, which are `first` and on in the sentence, where the block has all keys: blocks
 /// of 16 queries and 16 columns, each by one warp, to the tiles of `out`.
 template <int width>
-__device__ void query_gradients(const BackwardTiles<width>& tiles, const TileArguments& arguments, const TilePlace& at,
+__device__ void query_gradients(const BackwardTiles<width>& tiles, const TileArguments& arguments, const TileRange& at,
                                 int first) {
   constexpr int stride = tile_stride(width), groups = tile_rows / group_rows;
   const int count = min(at.room(), at.queries - first);
@@ -236,7 +236,7 @@ __device__ void query_gradients(const BackwardTiles<width>& tiles, const TileArg
 /// Writes rows of the tiles of `out`, the gradients of queries from `first` on.
 template <int width>
 __device__ void store_query_gradients(const BackwardTiles<width>& tiles, const BackwardTensors& tensors,
-                                      const TilePlace& at, int first) {
+                                      const TileRange& at, int first) {
   const int own = min(group_rows, min(at.room(), at.queries - first) - at.own());
   if (own <= 0 || at.slot() >= at.heads) return;
   store_rows<width>(tiles.out + (at.tile_row()) * tile_stride(width), tensors.dq,
@@ -246,7 +246,7 @@ __device__ void store_query_gradients(const BackwardTiles<width>& tiles, const B
 /// A block with keys from `first_key` on: dk and dv, and dq where these are all keys.
 template <int width>
 __device__ void take_keys(const BackwardTiles<width>& tiles, const BackwardTensors& tensors,
-                          const TileArguments& arguments, const TilePlace& at, int first_key) {
+                          const TileArguments& arguments, const TileRange& at, int first_key) {
   const int count = min(at.room(), at.keys - first_key);
   const bool all_keys = at.keys <= at.room();
   load_keys(tiles, tensors, at, first_key, count);
@@ -283,7 +283,7 @@ template <int width>
 class QueryGradients {
  public:
   /// `first`: the warp's first query in the sentence; its tiles are loaded.
-  __device__ QueryGradients(const TileArguments& arguments, const TilePlace& at, const BackwardTiles<width>& tiles,
+  __device__ QueryGradients(const TileArguments& arguments, const TileRange& at, const BackwardTiles<width>& tiles,
                             int first)
       : tiles_(tiles),
         causal_(arguments.causal),
@@ -360,7 +360,7 @@ class QueryGradients {
 /// A block with the queries from `first_query` on of one head: dq, over tiles of keys.
 template <int width>
 __device__ void take_queries(const BackwardTiles<width>& tiles, const BackwardTensors& tensors,
-                             const TileArguments& arguments, const TilePlace& at, int first_query) {
+                             const TileArguments& arguments, const TileRange& at, int first_query) {
   const int queries = min(at.room(), at.queries - first_query), query = first_query + at.own();
   const bool active = at.own() < queries;
   const int seen = arguments.causal ? min(at.keys, first_query + queries) : at.keys;  // by any query of the block
@@ -392,7 +392,7 @@ template <int width>
 __global__ void __launch_bounds__(tile_threads, backward_blocks(width))
     tile_backward_kernel(TileArguments arguments, BackwardTensors tensors) {
   await_earlier_kernels();
-  const TilePlace at(arguments, true);
+  const TileRange at(arguments, true);
   if (at.empty) return;
   const BackwardTiles<width> tiles(at.room());
   if (at.tile % 2 == 0) {

@@ -26,8 +26,8 @@ constexpr double max_loss_above_lowest = 1;  // a rewind skips checkpoints writt
 
 /// The shard that each rank writes; absent: none. Of `sharded` checkpoints the first rank of each host writes one, in
 /// the order of these ranks; otherwise rank 0 writes everything.
-std::vector<std::optional<ShardPlace>> shards_of_ranks(const Communicator& communicator, bool sharded) {
-  std::vector<std::optional<ShardPlace>> shards(static_cast<std::size_t>(communicator.size()));
+std::vector<std::optional<ShardIndex>> shards_of_ranks(const Communicator& communicator, bool sharded) {
+  std::vector<std::optional<ShardIndex>> shards(static_cast<std::size_t>(communicator.size()));
   std::set<std::string> hosts;
   for (std::size_t rank = 0; rank < shards.size(); ++rank) {
     const int index = static_cast<int>(hosts.size());

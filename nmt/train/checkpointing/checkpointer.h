@@ -91,7 +91,7 @@ class Checkpointer {
   bool load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state);
   void require_one_folder();
   /// The shard that this rank writes; absent: none.
-  std::optional<ShardPlace> own_shard() const { return shards_[static_cast<std::size_t>(communicator_.rank())]; }
+  std::optional<ShardIndex> own_shard() const { return shards_[static_cast<std::size_t>(communicator_.rank())]; }
   bool writes_shards() const { return shards_[0]->count > 1; }
   bool collective() const { return writes_shards() || gathers_state_; }
   void start_writing();
@@ -110,7 +110,7 @@ class Checkpointer {
   std::function<void()> guard_;
   std::int64_t update_in_progress_ = 0;            // of the last save
   bool gathers_state_ = false;                     // the last save gathered the state of a sharded optimizer
-  std::vector<std::optional<ShardPlace>> shards_;  // that the ranks write
+  std::vector<std::optional<ShardIndex>> shards_;  // that the ranks write
   std::optional<CheckpointStore> store_;           // rank 0 only; the writing thread's while there is one
   std::optional<StateCopy> copy_;                  // until it is complete
   CheckpointContent content_;                      // on rank 0, until the writing thread has it

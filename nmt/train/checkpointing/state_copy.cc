@@ -22,10 +22,10 @@ ElementRange elements_of(const std::deque<Parameter>& parameters, const Paramete
 
 }  // namespace
 
-StateCopy::StateCopy(const ModelReplica& replica, const std::vector<std::optional<ShardPlace>>& shards)
+StateCopy::StateCopy(const ModelReplica& replica, const std::vector<std::optional<ShardIndex>>& shards)
     : replica_(&replica) {
   const std::deque<Parameter>& parameters = replica.model.parameters().all();
-  const auto parameters_of = [&](const std::optional<ShardPlace>& shard) {
+  const auto parameters_of = [&](const std::optional<ShardIndex>& shard) {
     return shard ? parameters_of_shard(parameters, *shard) : ParameterSpan();
   };
   const ParameterSpan range = parameters_of(shards[static_cast<std::size_t>(replica.communicator.rank())]);
@@ -138,7 +138,7 @@ void StateCopy::start_step() {
     if (message.transfer.to == replica_->communicator.rank()) allocate(message);
     transfers.push_back(message.transfer);
   }
-  replica_->communicator.transfer_start(transfers);
+  replica_->communicator.transfers().start(transfers);
 }
 
 void StateCopy::advance() {

@@ -18,7 +18,7 @@ class StateCopy {
  public:
   /// Copies this rank's shard. `shards`: of each rank; absent: none. The replica may change afterwards, and must
   /// outlive the copy until it is complete.
-  StateCopy(const ModelReplica& replica, const std::vector<std::optional<ShardPlace>>& shards);
+  StateCopy(const ModelReplica& replica, const std::vector<std::optional<ShardIndex>>& shards);
 
   /// True if all ranks have all values; the same on all ranks.
   bool complete() const { return arrived_ == steps_.size(); }

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/records/library_versions.h"
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/data/data_position.h"
+#include "nmt/data/update_source.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/decode/split_source.h"
 #include "nmt/model/model.h"

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/failure.h"
+#include "nmt/ops/elementwise.h"
 #include "nmt/parallel/rank_context.h"
 #include "nmt/train/setup/memory_plan.h"
 

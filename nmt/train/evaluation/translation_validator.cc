@@ -137,8 +137,8 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   std::vector<TeacherForcedScores> units(static_cast<std::size_t>(own.total));
   auto unit = units.begin() + own.first;
   const Bleu bleu({.tokenizer = tokenizer_});
-  for (const Share& share : shares(set_.corpus.sentences())) {
-    *unit++ = teacher_forced(model, set, share.first, share.last, bleu, rank_.backend, rank_.arenas);
+  for (const Range& range : ranges(set_.corpus.sentences())) {
+    *unit++ = teacher_forced(model, set, range.first, range.last, bleu, rank_.backend, rank_.arenas);
   }
   const TeacherForcedScores forced = over_ranks(std::move(units));
   const LossSums& sums = forced.losses;
@@ -158,16 +158,16 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   return record;
 }
 
-/// This rank's contiguous part of `sentences` sentences, one share for each of its units.
-std::vector<TranslationValidator::Share> TranslationValidator::shares(std::int64_t sentences) const {
+/// This rank's contiguous part of `sentences` sentences, one range for each of its units.
+std::vector<TranslationValidator::Range> TranslationValidator::ranges(std::int64_t sentences) const {
   const UnitRange units = units_of(part_);
   const std::int64_t parts = part_.units > 0 ? units.total : part_.world;
   const std::int64_t first = part_.units > 0 ? units.first : part_.rank;
-  std::vector<Share> shares;
+  std::vector<Range> ranges;
   for (std::int64_t part = first; part < first + units.count; ++part) {
-    shares.push_back({.first = sentences * part / parts, .last = sentences * (part + 1) / parts});
+    ranges.push_back({.first = sentences * part / parts, .last = sentences * (part + 1) / parts});
   }
-  return shares;
+  return ranges;
 }
 
 /// The sum over the units of all ranks. `units` has this rank's, and 0 for those of other ranks.
@@ -192,9 +192,9 @@ std::vector<std::string> TranslationValidator::translations(const Model& model, 
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
   std::string mine;
   std::int64_t cut = 0;
-  for (const Share& share : shares(sentences)) {
+  for (const Range& range : ranges(sentences)) {
     std::vector<std::span<const std::int32_t>> sources;
-    for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
+    for (std::int64_t i = range.first; i < range.last; ++i) sources.push_back(set_.corpus.source(i));
     for (const Translation& translation : translator.translate_ids(sources, options)) {
       mine += translation.text() + "\n";
       cut += translation.complete() ? 0 : 1;

@@ -69,7 +69,7 @@ EvaluatedSet sample_training_set(const TrainConfig& config, const Vocabulary& vo
 /// an update are, so that the number of ranks changes no bit.
 class TranslationValidator : public Validator {
   /// Sentences [first, last).
-  struct Share {
+  struct Range {
     std::int64_t first = 0, last = 0;
   };
 
@@ -84,7 +84,7 @@ class TranslationValidator : public Validator {
   ArenaBytes need(const Model& model) const override { return evaluation_need(model, rank_.backend); }
 
  private:
-  std::vector<Share> shares(std::int64_t sentences) const;
+  std::vector<Range> ranges(std::int64_t sentences) const;
   TeacherForcedScores over_ranks(std::vector<TeacherForcedScores> units) const;
   std::vector<std::string> translations(const Model& model, std::int64_t sentences) const;
   void score(const std::vector<std::string>& hypotheses, EvalRecord& record);

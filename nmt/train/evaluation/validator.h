@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// Evaluates a model on a held-out set that the ranks share out.
+/// Evaluates a model on a held-out set that is divided among the ranks.
 class Validator {
  public:
   virtual ~Validator() = default;

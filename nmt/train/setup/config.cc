@@ -168,7 +168,7 @@ void check_units(const TrainConfig& config) {
     refuse_with_units("communication.gradient_wire",
                       fmt::format("{} rounds once for each hop", name_of(communication.gradient_wire)), "f32");
   }
-  using enum GradientPath;
+  using enum AllReduceAlgorithm;
   if (communication.all_reduce == mpi || communication.all_reduce == nccl || communication.all_reduce == nccl_ring) {
     refuse_with_units("communication.all_reduce", communication.all_reduce_word() + " adds in an unknown order",
                       "auto, shared_memory, two_level or ring");

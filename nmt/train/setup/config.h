@@ -8,10 +8,10 @@
 #include "nmt/data/gssm/options.h"
 #include "nmt/metrics/tokenizer.h"
 #include "nmt/model/config.h"
+#include "nmt/ops/backend.h"
 #include "nmt/optim/adam.h"
 #include "nmt/optim/schedule.h"
 #include "nmt/parallel/comm_config.h"
-#include "nmt/parallel/device.h"
 #include "nmt/train/setup/lab_config.h"
 
 namespace babelring {

@@ -9,7 +9,7 @@
 
 #include "base/failure.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/data/update_shares.h"
+#include "nmt/data/assignment.h"
 #include "nmt/decode/translator.h"
 #include "nmt/model/device_batch.h"
 #include "nmt/ops/dry_backend.h"
@@ -49,8 +49,8 @@ std::size_t arena_room(const Backend& backend, const Communicator& communicator,
   const auto margin = static_cast<std::size_t>(static_cast<double>(room.total) * memory_margin) +
                       (backend.host_memory() ? 0 : device_margin_bytes);
   const std::size_t left = room.free - std::min(room.free, margin + later.of_host);
-  const std::size_t share = backend.host_memory() ? left / static_cast<std::size_t>(communicator.local_size()) : left;
-  return share - std::min(share, later.of_rank);
+  const std::size_t part = backend.host_memory() ? left / static_cast<std::size_t>(communicator.local_size()) : left;
+  return part - std::min(part, later.of_rank);
 }
 
 std::size_t arena_part(const Backend& backend, std::size_t usable) {
@@ -116,14 +116,14 @@ ArenaBytes dry_pass(const Model& model, Backend& backend, Pass pass) {
 }
 
 /// Max source and target tokens, of which sequences have no source, in a rank's part of an update.
-struct ShareTokens {
+struct RankTokens {
   std::int64_t source, target;
   std::int64_t larger() const { return std::max(source, target); }
 };
 
 /// `parts`: the number of parts of this size in an update. Sentences are divided by tokens, so a margin allows for
 /// unevenness; sequences by number.
-ShareTokens share_of(const TrainConfig& config, const UpdateShape& update, double parts) {
+RankTokens tokens_of_rank(const TrainConfig& config, const UpdateShape& update, double parts) {
   if (config.task == Task::gssm) {
     const double sequences = std::round(update.target_tokens / static_cast<double>(update.max_length));
     return {.source = 0, .target = std::llround(std::ceil(sequences / parts)) * update.max_length};
@@ -246,7 +246,7 @@ void require_room_for_model(const TrainConfig& config, std::int64_t vocabulary, 
   const std::unique_ptr<Backend> dry = make_dry_backend();
   MemoryEstimate model;
   add_model(model, *make_model(config.model, vocabulary, 0, parameter_memory_of(*dry), config.training.precision), 1);
-  // The ranks of a host may share weights and moments, never gradients. Checkpoints are written from a copy.
+  // The ranks of a host may have one copy of weights and moments, never gradients. Checkpoints are written from a copy.
   const auto copy = static_cast<std::int64_t>(later_memory(config, backend, 0, model.parameters).of_host);
   const std::int64_t need = model.weights + model.moments + model.gradients * communicator.local_size() + copy;
   const std::size_t usable = arena_room(backend, *make_single_communicator(), room, {});
@@ -263,10 +263,11 @@ MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, cons
                        Communicator& communicator, const ArenaBytes& validation) {
   const int parts = config.training.by_units() ? config.training.units : communicator.size();
   const bool measured = config.data.balance == Balance::measured && !config.training.by_units();
-  const ShareTokens share = share_of(config, shape, measured ? std::max(1.0, parts / max_balanced_share) : parts);
+  const RankTokens most =
+      tokens_of_rank(config, shape, measured ? std::max(1.0, parts / max_balanced_fraction) : parts);
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
   if (config.data.micro_batch_tokens == DataConfig::automatic) {
-    answer_auto(memory, config, shape.max_length, share.larger(), model, backend, communicator, validation);
+    answer_auto(memory, config, shape.max_length, most.larger(), model, backend, communicator, validation);
   }
   const auto limited = [&](std::int64_t tokens) {
     // A sentence longer than the limit forms its own micro-batch.
@@ -278,7 +279,7 @@ MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, cons
   };
   const bool automatic = config.data.micro_batch_tokens == DataConfig::automatic;
   if (backend.host_memory() && !automatic && config.task != Task::gssm) return memory;
-  const std::int64_t source = pass_tokens(share.source), target = pass_tokens(share.target);
+  const std::int64_t source = pass_tokens(most.source), target = pass_tokens(most.target);
   memory.need = dry_run(model, backend, source, target, sentences_of(config, shape.max_length, target));
   return memory;
 }

@@ -22,7 +22,7 @@ inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 /// For messages about `auto`.
 inline constexpr const char* unknown_memory = "free memory is unknown on at least one rank; give a number";
 
-/// The part of a rank's share of a host's memory that `auto` gives to the arenas. A larger pass is no faster on CPUs;
+/// The part of a rank's part of a host's memory that `auto` gives to the arenas. A larger pass is no faster on CPUs;
 /// the rest is for what other programs take later, and for what a run allocates now and then, as beam search.
 inline constexpr double host_arena_part = 0.5;
 /// Bytes that a process of a host takes during the first updates for no purpose of the ledger: compiled matmuls,
@@ -40,7 +40,7 @@ struct LaterMemory {
 LaterMemory later_memory(const TrainConfig& config, const Backend& backend, std::int64_t tokens,
                          std::int64_t parameters);
 
-/// Bytes of the free memory `room` that this rank may use: its share of a host's memory, or that of its device.
+/// Bytes of the free memory `room` that this rank may use: its part of a host's memory, or that of its device.
 std::size_t arena_room(const Backend& backend, const Communicator& communicator, const MemoryInfo& room,
                        const LaterMemory& later);
 /// The part of arena_room() for the arenas of more than the smallest pass.

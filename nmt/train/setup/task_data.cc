@@ -28,7 +28,7 @@ std::vector<ManifestFile> files_of_sets(const Manifest& manifest, const DataConf
   return files;
 }
 
-TaskData open_translation(const TrainConfig& config, const SharePlan& share) {
+TaskData open_translation(const TrainConfig& config, const PlanMemory& memory) {
   const DataConfig& data = config.data;
   const std::filesystem::path folder = data.folder;
   const Manifest manifest = load_manifest(folder);
@@ -42,7 +42,7 @@ TaskData open_translation(const TrainConfig& config, const SharePlan& share) {
   opened.model_vocabulary = opened.vocabulary->size();
   opened.corpus = std::make_unique<Corpus>(Corpus::open(manifest, data.train_set));
   opened.source_lines = usual_line_size(*opened.corpus, *opened.vocabulary, data.max_length);
-  auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), share);
+  auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), memory);
   opened.size = fmt::format("{} sentence pairs, {} updates an epoch", opened.corpus->sentences(),
                             source->plan().updates_per_epoch());
   if (const std::int64_t left_out = source->plan().left_out(); left_out > 0) {
@@ -113,8 +113,8 @@ void require_sequences_per_update(const TrainConfig& config) {
   throw UsageFailure("data.sequences_per_update: auto is found by a run when it begins; expected a number");
 }
 
-TaskData open_task_data(const TrainConfig& config, const SharePlan& share) {
-  if (config.task == Task::translation) return open_translation(config, share);
+TaskData open_task_data(const TrainConfig& config, const PlanMemory& memory) {
+  if (config.task == Task::translation) return open_translation(config, memory);
   require_sequences_per_update(config);
   TaskData opened = config.on_the_fly() ? open_generator(config) : open_files(config);
   opened.model_vocabulary = model_vocabulary(config);

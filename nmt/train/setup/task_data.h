@@ -45,9 +45,9 @@ std::int64_t model_vocabulary(const TrainConfig& config);
 /// Throws UsageFailure if data.sequences_per_update is auto, which only a run resolves.
 void require_sequences_per_update(const TrainConfig& config);
 
-/// Opens the data. A plan of sentence pairs lies in memory from `share`, if it has any. Throws like check_task_data()
+/// Opens the data. A plan of sentence pairs lies in memory from `memory`, if it has any. Throws like check_task_data()
 /// and require_sequences_per_update().
-TaskData open_task_data(const TrainConfig& config, const SharePlan& share = {});
+TaskData open_task_data(const TrainConfig& config, const PlanMemory& memory = {});
 
 /// The held-out sequences of a task gssm: set `name` of data.folder, or sequences that are made on the fly.
 std::unique_ptr<SequenceSet> open_held_out(const TrainConfig& config, const std::string& name);

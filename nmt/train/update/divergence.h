@@ -16,7 +16,7 @@ class RanksDiffer : public Failure {
   using Failure::Failure;
 };
 
-/// SHA-256 of the weights, compared over all ranks. Ranks that share one copy hash it once, on the first of them.
+/// SHA-256 of the weights, compared over all ranks. Ranks with one copy hash it once, on the first of them.
 struct RankDigest {
   std::string weights;     // this rank's, as 64 hexadecimal digits
   std::string difference;  // one line that names update, parameters and ranks, equal on all ranks; empty: no difference

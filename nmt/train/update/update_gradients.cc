@@ -5,6 +5,7 @@
 
 #include "nmt/comm/schedule/ring.h"
 #include "nmt/model/device_batch.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 
@@ -12,7 +13,7 @@ UnitExchange::UnitExchange(Backend& backend, Communicator& communicator, const P
     : backend_(backend),
       communicator_(communicator),
       store_(store),
-      ranks_(ring_place(communicator.hosts(), communicator.rank()).order) {}
+      ranks_(ring_position(communicator.hosts(), communicator.rank()).order) {}
 
 void UnitExchange::begin(const UpdateBatches& batches) {
   transfers_.clear();
@@ -49,7 +50,7 @@ void UnitExchange::finish(const std::function<void(const float* gradients, int u
 
 /// Only then is the memory of all transfers ready. A rank that gives nothing can receive from the start.
 void UnitExchange::start_when_given() {
-  if (given_ == gives_.size() && !transfers_.empty()) communicator_.transfer_start(transfers_);
+  if (given_ == gives_.size() && !transfers_.empty()) communicator_.transfers().start(transfers_);
 }
 
 std::shared_ptr<Buffer> UnitExchange::memory(std::size_t index) {

@@ -64,7 +64,7 @@ class UpdateGradients {
   void reduce();
   /// Call once after reduce().
   GradientSquares squares();
-  /// The wanted size of a bucket. 0: a single rank, or ranks that share one copy of the model, sum without buckets.
+  /// The wanted size of a bucket. 0: a single rank, or ranks with one copy of the model, sum without buckets.
   std::int64_t bucket_bytes() const;
 
  private:

@@ -18,12 +18,12 @@ class UpdateMeter {
   /// Sets all measured members of `record`.
   void fill(StepRecord& record, StepClock& clock) const {
     const CommTotals after = replica_.communicator.totals();
-    record.communication_ms = after.busy_ms - communication_.busy_ms;
+    record.times.communication = after.busy_ms - communication_.busy_ms;
     record.communication_bytes = after.bytes_sent - communication_.bytes_sent;
     record.flops = replica_.backend.flops() - flops_;
-    record.data_ms = data_ms_;
-    record.step_ms = watch_.elapsed_ms();
-    clock.fill(record);
+    record.times.data = data_ms_;
+    record.times.step = watch_.elapsed_ms();
+    clock.fill(record.times);
   }
 
  private:

@@ -27,7 +27,7 @@ Record record_of(RecordBody body) {
 StepRecord sample_step() {
   StepRecord step{.update = 100, .epoch = 1.25, .loss = 5.31, .nll = 4.9};
   step.sentences = 64;
-  step.step_ms = 1.0 / 3;
+  step.times.step = 1.0 / 3;
   step.communication_bytes = INT64_MAX;
   step.memory_bytes = {{"weights", 123}, {"peak", 456}};
   step.gpu = {{"utilization_percent", 93}, {"pcie_rx_bytes", 1 << 20}};
@@ -71,7 +71,7 @@ TEST(Records, ValuesSurvive) {
   const Record back = record_from_json(to_json(record_of(sample_step()))).value();
   const auto& step = std::get<StepRecord>(back.body);
   EXPECT_EQ(step.update, 100);
-  EXPECT_EQ(step.step_ms, 1.0 / 3);
+  EXPECT_EQ(step.times.step, 1.0 / 3);
   EXPECT_EQ(step.communication_bytes, INT64_MAX);
   EXPECT_EQ(step.memory_bytes.at("peak"), 456);
   EXPECT_EQ(step.gpu.at("utilization_percent"), 93);

@@ -27,8 +27,8 @@ class TraceLight : public testing::Test {
     for (const std::int64_t update : updates) {
       StepRecord step;
       step.update = update;
-      step.step_ms = 500;
-      step.data_ms = 20;
+      step.times.step = 500;
+      step.times.data = 20;
       step.flops = 4e9;
       step.target_tokens = 1000;
       step.memory_bytes = {{"weights", 7}, {"peak", std::int64_t{3} << 29}};

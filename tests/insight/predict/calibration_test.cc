@@ -19,7 +19,7 @@ RankRecord record_of_100_ms() {
   return record;
 }
 
-RunSetup setup_of(int hosts, int ranks_per_host, double gbit, Wire wire, double bucket_mb) {
+RunSetup setup_of(int hosts, int ranks_per_host, double gbit, GradientWire wire, double bucket_mb) {
   RunSetup setup{.bucket_mb = bucket_mb, .updates = 50};
   setup.topology = {.hosts = hosts,
                     .ranks_per_host = ranks_per_host,
@@ -32,10 +32,10 @@ RunSetup setup_of(int hosts, int ranks_per_host, double gbit, Wire wire, double 
 /// Runs that took as long as the record predicts with this calibration.
 std::vector<CalibrationRun> runs_with(const Calibration& truth) {
   std::vector<CalibrationRun> runs;
-  for (const RunSetup& setup :
-       {setup_of(1, 2, 1, Wire::f32, 4), setup_of(1, 2, 1, Wire::f32, 1), setup_of(2, 1, 20, Wire::f32, 4),
-        setup_of(2, 1, 1, Wire::f32, 4), setup_of(2, 1, 1, Wire::f32, 1), setup_of(2, 1, 1, Wire::bf16, 4),
-        setup_of(2, 1, 0.25, Wire::f32, 4), setup_of(2, 2, 1, Wire::f32, 4)}) {
+  for (const RunSetup& setup : {setup_of(1, 2, 1, GradientWire::f32, 4), setup_of(1, 2, 1, GradientWire::f32, 1),
+                                setup_of(2, 1, 20, GradientWire::f32, 4), setup_of(2, 1, 1, GradientWire::f32, 4),
+                                setup_of(2, 1, 1, GradientWire::f32, 1), setup_of(2, 1, 1, GradientWire::bf16, 4),
+                                setup_of(2, 1, 0.25, GradientWire::f32, 4), setup_of(2, 2, 1, GradientWire::f32, 4)}) {
     RankRecord record = record_of_100_ms();
     record.calibration = truth;
     const double measured = predict_step_ms(record, setup, 7);
@@ -73,7 +73,7 @@ TEST(CalibrationTest, PredictsARunThatItHasNotSeen) {
 }
 
 TEST(CalibrationTest, LeavesAloneWhatTheRunsDoNotTell) {
-  std::vector<CalibrationRun> runs = {{record_of_100_ms(), setup_of(1, 1, 1, Wire::f32, 4), 100}};
+  std::vector<CalibrationRun> runs = {{record_of_100_ms(), setup_of(1, 1, 1, GradientWire::f32, 4), 100}};
   for (const Calibration& found : {calibrate(runs, 1), calibrate({}, 1)}) {
     EXPECT_EQ(found.crowding, 1);
     EXPECT_EQ(found.between_share, 1);

@@ -52,7 +52,7 @@ TEST(PredictTest, CrowdingCountsOnlyForRanksWithCopiesOfTheirOwn) {
   crowded.calibration.crowding = 1.2;
   RunSetup two = setup(1, 2, std::numeric_limits<double>::infinity());
   EXPECT_NEAR(predict(crowded, two, 1).step_ms.mean, 1.2 * 130, 1e-9);
-  two.topology.algorithm = Algorithm::one_copy;
+  two.topology.algorithm = AllReduceAlgorithm::shared_memory;
   EXPECT_NEAR(predict(crowded, two, 1).step_ms.mean, 40 + 80 + 10 / 2.0, 1e-9);
 }
 
@@ -113,7 +113,7 @@ TEST(PredictTest, RealSizesOfUpdatesCount) {
 
 TEST(PredictTest, OneCopyUpdatesItsShareAndOverlapsNothing) {
   RunSetup one_copy = setup(1, 4, 800);
-  one_copy.topology.algorithm = Algorithm::one_copy;
+  one_copy.topology.algorithm = AllReduceAlgorithm::shared_memory;
   const Prediction found = predict(record(), one_copy, 1);
   EXPECT_NEAR(found.parts.optimizer, 10.0 / 4, 1e-9);
   EXPECT_NEAR(found.parts.exposed_communication, found.communication_ms, 1e-9);
@@ -124,7 +124,7 @@ TEST(PredictTest, OneCopyUpdatesItsShareAndOverlapsNothing) {
 TEST(PredictTest, AShardedOptimizerWaitsForWeightsInForward) {
   RunSetup two = setup(2, 1, 1);  // an all-reduce of 100 MB takes 800 ms
   const Prediction replicated = predict(record(), two, 1);
-  two.topology.optimizer = Optimizer::sharded;
+  two.topology.optimizer = OptimizerPlacement::sharded;
   const Prediction sharded = predict(record(), two, 1);
   EXPECT_NEAR(sharded.parts.optimizer, 10.0 / 2, 1e-9);
   EXPECT_NEAR(sharded.host_megabytes, 0.75 * replicated.host_megabytes, 1e-9);
@@ -137,10 +137,10 @@ TEST(PredictTest, AShardedOptimizerWaitsForWeightsInForward) {
   EXPECT_NEAR(predict(record(), two, 1).parts.exposed_communication, sharded.parts.exposed_communication, 0.01);
   two.topology.ranks_per_host = 2;
   EXPECT_THROW(predict(record(), two, 1), UsageFailure) << "a ring of several ranks of a host";
-  two.topology.algorithm = Algorithm::two_level;
+  two.topology.algorithm = AllReduceAlgorithm::two_level;
   EXPECT_GT(predict(record(), two, 1).step_ms.mean, 0);
   two.topology.hosts = 1;
-  two.topology.algorithm = Algorithm::one_copy;
+  two.topology.algorithm = AllReduceAlgorithm::shared_memory;
   EXPECT_NEAR(predict(record(), two, 1).parts.optimizer, 10.0 / 2, 1e-9) << "one host keeps the whole state";
 }
 
@@ -163,7 +163,7 @@ TEST(PredictTest, TheIntervalFollowsFromTheErrors) {
 TEST(PredictTest, WarnsOfSizesAlgorithmsAndBoundSteps) {
   RunSetup far = setup(2, 1, 0.1);
   far.sizes = {{3000}};
-  far.topology.algorithm = Algorithm::tree;
+  far.topology.algorithm = AllReduceAlgorithm::tree;
   const auto warnings = predict(record(), far, 1).warnings;
   EXPECT_THAT(warnings, Contains(HasSubstr("size 3000 is 3.0 times the largest recorded one, 1000")));
   EXPECT_THAT(warnings, Contains(HasSubstr("does not offer the algorithm tree")));
@@ -250,16 +250,19 @@ TEST(PredictTest, ThePublishedRunIsPredicted) {
 
 TEST(PredictTest, CommunicationOfThePublishedRunEqualsItsTraffic) {
   struct Row {
-    Algorithm algorithm;
-    Wire wire;
+    AllReduceAlgorithm algorithm;
+    GradientWire wire;
     double megabytes_per_s, communication_s;
   };
-  for (const Row& row :
-       {Row{Algorithm::ring, Wire::f32, 217.901, 1.6764}, Row{Algorithm::ring, Wire::f32, 231.234, 1.5797},
-        Row{Algorithm::ring, Wire::f32, 1250, 0.2922}, Row{Algorithm::ring, Wire::f32, 3125, 0.1169},
-        Row{Algorithm::ring, Wire::bf16, 217.901, 0.8382}, Row{Algorithm::ring, Wire::bf16, 225, 0.8117},
-        Row{Algorithm::two_level, Wire::f32, 217.901, 1.1176}, Row{Algorithm::two_level, Wire::f32, 3125, 0.0779},
-        Row{Algorithm::two_level, Wire::bf16, 125, 0.9741}}) {
+  for (const Row& row : {Row{AllReduceAlgorithm::ring, GradientWire::f32, 217.901, 1.6764},
+                         Row{AllReduceAlgorithm::ring, GradientWire::f32, 231.234, 1.5797},
+                         Row{AllReduceAlgorithm::ring, GradientWire::f32, 1250, 0.2922},
+                         Row{AllReduceAlgorithm::ring, GradientWire::f32, 3125, 0.1169},
+                         Row{AllReduceAlgorithm::ring, GradientWire::bf16, 217.901, 0.8382},
+                         Row{AllReduceAlgorithm::ring, GradientWire::bf16, 225, 0.8117},
+                         Row{AllReduceAlgorithm::two_level, GradientWire::f32, 217.901, 1.1176},
+                         Row{AllReduceAlgorithm::two_level, GradientWire::f32, 3125, 0.0779},
+                         Row{AllReduceAlgorithm::two_level, GradientWire::bf16, 125, 0.9741}}) {
     RunSetup what_if = published_setup(row.megabytes_per_s);
     what_if.topology.inside.gbit_per_s = std::numeric_limits<double>::infinity();
     what_if.topology.algorithm = row.algorithm;

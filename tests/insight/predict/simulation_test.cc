@@ -85,10 +85,10 @@ TEST(SimulationTest, SumsWaitForTheEngineAndTheSlowestRank) {
   EXPECT_DOUBLE_EQ(sums[1].asked, 15);
   EXPECT_DOUBLE_EQ(sums[1].begin, 18);
   EXPECT_DOUBLE_EQ(sums[2].begin, 22);
-  EXPECT_DOUBLE_EQ(out[0].exposed, 24 - 15);
-  EXPECT_DOUBLE_EQ(out[0].waiting_for_slowest, 4);
-  EXPECT_DOUBLE_EQ(out[1].exposed, 24 - 19);
-  EXPECT_DOUBLE_EQ(out[1].waiting_for_slowest, 0);
+  EXPECT_DOUBLE_EQ(out[0].parts.exposed_communication, 24 - 15);
+  EXPECT_DOUBLE_EQ(out[0].parts.waiting_for_slowest, 4);
+  EXPECT_DOUBLE_EQ(out[1].parts.exposed_communication, 24 - 19);
+  EXPECT_DOUBLE_EQ(out[1].parts.waiting_for_slowest, 0);
 }
 
 TEST(SimulationTest, ForwardWaitsForTheWeightsThatItReads) {
@@ -103,11 +103,11 @@ TEST(SimulationTest, ForwardWaitsForTheWeightsThatItReads) {
   EXPECT_DOUBLE_EQ(gathers[2].end, 23 + 4 + 3 + 9);
   const auto out = simulation.update(made.times, made.plan);
   // Rank 0 waits from 22 to 27, computes to 32, where the second gather has ended, and to 33, and waits until 39.
-  EXPECT_DOUBLE_EQ(out[0].exposed, 5 + 6);
-  EXPECT_DOUBLE_EQ(out[0].forward, 10);
+  EXPECT_DOUBLE_EQ(out[0].parts.exposed_communication, 5 + 6);
+  EXPECT_DOUBLE_EQ(out[0].parts.forward, 10);
   EXPECT_DOUBLE_EQ(out[0].end, 39 + 4 + 10 + 2);
-  EXPECT_DOUBLE_EQ(out[1].exposed, 4 + 6);
-  EXPECT_DOUBLE_EQ(out[0].waiting_for_slowest, 0);
+  EXPECT_DOUBLE_EQ(out[1].parts.exposed_communication, 4 + 6);
+  EXPECT_DOUBLE_EQ(out[0].parts.waiting_for_slowest, 0);
   made.plan.gathers.pop_back();
   EXPECT_THROW(simulation.update(made.times, made.plan), Failure);
 }
@@ -117,8 +117,8 @@ TEST(SimulationTest, GathersSlowForwardByTheirProcessorTime) {
   made.plan.gathers = {{1, 8, 4}};
   made.plan.processors = 1;
   const RankOutcome out = outcomes(made)[0];
-  EXPECT_DOUBLE_EQ(out.forward, 8 + 6) << "8 ms at half speed";
-  EXPECT_DOUBLE_EQ(out.exposed, 0);
+  EXPECT_DOUBLE_EQ(out.parts.forward, 8 + 6) << "8 ms at half speed";
+  EXPECT_DOUBLE_EQ(out.parts.exposed_communication, 0);
 }
 
 TEST(SimulationTest, EqualRanksWithoutNetworkAreAsOne) {
@@ -132,7 +132,7 @@ TEST(SimulationTest, EqualRanksWithoutNetworkAreAsOne) {
     made.times.resize(7, made.times[0]);
     for (const RankOutcome& rank : outcomes(made)) {
       EXPECT_NEAR(rank.end, alone.end, 1e-9);
-      EXPECT_NEAR(rank.exposed, 0, 1e-9);
+      EXPECT_NEAR(rank.parts.exposed_communication, 0, 1e-9);
     }
   }
 }
@@ -149,12 +149,10 @@ TEST(SimulationTest, PartsAddUpAndNoResourceIsFasterThanItself) {
       const RankOutcome& out = ranks[r];
       const RankTimes& own = made.times[r];
       const double step = out.end - out.begin;
-      EXPECT_NEAR(step,
-                  out.data_wait + out.transfer + out.forward + out.backward + out.exposed + out.optimizer + out.other,
-                  1e-9);
-      EXPECT_GE(out.exposed, 0);
-      EXPECT_GE(out.waiting_for_slowest, 0);
-      EXPECT_LE(out.waiting_for_slowest, out.exposed + 1e-12);
+      EXPECT_NEAR(step, out.parts.total(), 1e-9);
+      EXPECT_GE(out.parts.exposed_communication, 0);
+      EXPECT_GE(out.parts.waiting_for_slowest, 0);
+      EXPECT_LE(out.parts.waiting_for_slowest, out.parts.exposed_communication + 1e-12);
       EXPECT_GE(step, own.transfer + own.forward + own.backward + own.optimizer + own.other - 1e-9);
       EXPECT_GE(step, engine - 1e-9);
     }

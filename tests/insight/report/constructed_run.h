@@ -80,7 +80,7 @@ class ConstructedRun {
       StepRecord one = step;
       one.update = update;
       vary(one, rank);
-      clock += one.step_ms;
+      clock += one.times.step;
       header.time_ms = std::llround(clock);
       emit(one);
       const std::size_t first_eval = eval;
@@ -100,10 +100,10 @@ class ConstructedRun {
   /// Changes the times of an update a little, always in the same way; the means stay.
   static void vary(StepRecord& step, std::int64_t rank) {
     const double wave = static_cast<double>((step.update * 7 + rank * 3) % 11 - 5) / 5;
-    const double backward = 0.002 * step.step_ms * wave, exposed = 0.004 * step.exposed_communication_ms * wave;
-    step.backward_ms += backward;
-    step.exposed_communication_ms += exposed;
-    step.step_ms += backward + exposed;
+    const double backward = 0.002 * step.times.step * wave, exposed = 0.004 * step.times.exposed_communication * wave;
+    step.times.backward += backward;
+    step.times.exposed_communication += exposed;
+    step.times.step += backward + exposed;
     step.power_w *= 1 + 0.08 * wave;
     const auto utilization = step.gpu.find("utilization_percent");
     if (utilization != step.gpu.end()) utilization->second += static_cast<std::int64_t>(std::floor(10.5 * wave));
@@ -116,9 +116,9 @@ inline ConstructedRun small_run() {
   made.step = {.sentences = 8, .source_tokens = 300, .target_tokens = 280, .update_target_tokens = 280};
   made.step.loss = made.step.nll = 3;
   made.step.learning_rate = 0.001;
-  made.step.step_ms = 100;
-  made.step.data_ms = 1, made.step.forward_ms = 35, made.step.backward_ms = 55, made.step.optimizer_ms = 8;
-  made.step.other_ms = 1;
+  made.step.times.step = 100;
+  made.step.times.data = 1, made.step.times.forward = 35, made.step.times.backward = 55, made.step.times.optimizer = 8;
+  made.step.times.other = 1;
   made.step.busy_fraction = 0.9;
   made.step.flops = 4e9;
   made.config =
@@ -138,9 +138,10 @@ inline ConstructedRun published_run() {
       "  learning_rate: 0.000988211768802618\n  warm_up: 8000u\n  decay: 100000u\n  final_fraction: 0\n"
       "communication:\n  all_reduce: ring\n  gradient_wire: f32\n  bucket_mb: 25\n";
   StepRecord& step = made.step;
-  step.step_ms = 1713;
-  step.data_ms = 1, step.forward_ms = 35, step.backward_ms = 70, step.optimizer_ms = 6, step.other_ms = 1;
-  step.exposed_communication_ms = 1600, step.communication_ms = 1640;
+  step.times.step = 1713;
+  step.times.data = 1, step.times.forward = 35, step.times.backward = 70, step.times.optimizer = 6,
+  step.times.other = 1;
+  step.times.exposed_communication = 1600, step.times.communication = 1640;
   step.communication_bytes = 365'285'376;
   step.network_tx_bytes = 367'000'000, step.network_rx_bytes = 368'000'000;
   step.network_link_bytes_per_second = 225'000'000;

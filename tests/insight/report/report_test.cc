@@ -267,7 +267,7 @@ TEST(Report, WeighsBusyTimeByTheLengthOfUpdates) {
     if (auto* step = std::get_if<StepRecord>(&record.body)) {
       const bool slow = step->update % 4 == 0;
       step->busy_fraction = slow ? 0.1 : 0.5;
-      step->step_ms = slow ? 300 : 100;
+      step->times.step = slow ? 300 : 100;
     }
     collector.add(record);
   });
@@ -278,7 +278,7 @@ TEST(Report, WeighsBusyTimeByTheLengthOfUpdates) {
 TEST(Report, WaitsLongerThanTheSumsAreExplained) {
   ConstructedRun run = constructed::small_run();
   run.ranks = 2;
-  run.step.exposed_communication_ms = 12.4, run.step.communication_ms = 11.6;
+  run.step.times.exposed_communication = 12.4, run.step.times.communication = 11.6;
   const Report report = report_of(run);
   EXPECT_TRUE(says(answer_of(report, 5), "a sum is in progress for 11.6 ms, the rest of the wait lies around the sums"))
       << answer_of(report, 5).text;

@@ -17,14 +17,7 @@ namespace {
 Step step_of(const RecordHeader& header, const StepRecord& step) {
   return {.update = step.update,
           .time_ms = header.time_ms,
-          .step_ms = step.step_ms,
-          .data_ms = step.data_ms,
-          .forward_ms = step.forward_ms,
-          .backward_ms = step.backward_ms,
-          .exposed_communication_ms = step.exposed_communication_ms,
-          .optimizer_ms = step.optimizer_ms,
-          .other_ms = step.other_ms,
-          .communication_ms = step.communication_ms,
+          .times = step.times,
           .network_tx_bytes = static_cast<double>(step.network_tx_bytes),
           .network_link_bytes_per_second = static_cast<double>(step.network_link_bytes_per_second),
           .busy_fraction = step.busy_fraction};
@@ -69,7 +62,7 @@ TEST(RecordedStream, IsJudgedByTheWaitsOfItsSteps) {
   EXPECT_THAT(verdict.advice, ::testing::HasSubstr("fewer ranks with more training.threads each"));
   EXPECT_LT(verdict.confidence, 0.7);  // step times vary on shared cores
   double shares = -1;                  // the first entry is the whole update
-  for (const Evidence& evidence : verdict.evidence) shares += std::isfinite(evidence.share) ? evidence.share : 0;
+  for (const Evidence& evidence : verdict.evidence) shares += std::isfinite(evidence.fraction) ? evidence.fraction : 0;
   EXPECT_NEAR(shares, 1, 1e-9);
   EXPECT_EQ(verdict.first_update, 16);
   EXPECT_EQ(verdict.last_update, 60);

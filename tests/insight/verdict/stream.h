@@ -68,14 +68,14 @@ struct Stream {
       verdict::Step step;
       step.update = update;
       step.time_ms = static_cast<std::int64_t>(clock_ms);
-      step.data_ms = rank.data_ms;
-      step.forward_ms = rank.forward_ms;
-      step.backward_ms = rank.backward_ms;
-      step.optimizer_ms = rank.optimizer_ms;
-      step.other_ms = rank.other_ms;
-      step.exposed_communication_ms = ranks.size() > 1 ? slowest - rank.own_ms() + network_ms : 0;
-      step.step_ms = rank.own_ms() + step.exposed_communication_ms;
-      step.communication_ms = ranks.size() > 1 ? communication_ms : 0;
+      step.times.data = rank.data_ms;
+      step.times.forward = rank.forward_ms;
+      step.times.backward = rank.backward_ms;
+      step.times.optimizer = rank.optimizer_ms;
+      step.times.other = rank.other_ms;
+      step.times.exposed_communication = ranks.size() > 1 ? slowest - rank.own_ms() + network_ms : 0;
+      step.times.step = rank.own_ms() + step.times.exposed_communication;
+      step.times.communication = ranks.size() > 1 ? communication_ms : 0;
       step.network_tx_bytes = rank.network_tx_bytes;
       step.busy_fraction = rank.busy_fraction;
       made.ranks[i].steps.push_back(step);
@@ -98,7 +98,7 @@ inline double value_of(const verdict::Verdict& verdict, const std::string& key) 
 inline void expect_whole(const verdict::Verdict& verdict) {
   double sum = 0;
   for (const verdict::Evidence& evidence : verdict.evidence) {
-    if (evidence.key != "update_ms" && std::isfinite(evidence.share)) sum += evidence.share;
+    if (evidence.key != "update_ms" && std::isfinite(evidence.fraction)) sum += evidence.fraction;
   }
   EXPECT_NEAR(sum, 1, 1e-9);
 }

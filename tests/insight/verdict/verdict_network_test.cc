@@ -86,8 +86,8 @@ TEST(Verdict, DoesNotBlameTheNetworkForTheWaitAfterACheckpoint) {
   Input input = run.input();
   for (Step& step : input.ranks[1].steps) {
     if ((step.update - 1) % 5 != 0 || step.update == 1) continue;
-    step.exposed_communication_ms += 1000;
-    step.step_ms += 1000;
+    step.times.exposed_communication += 1000;
+    step.times.step += 1000;
   }
   const Verdict verdict = judge(input);
   EXPECT_EQ(verdict.kind, Kind::checkpoint_bound);
@@ -132,11 +132,11 @@ TEST(Savings, AreThePredictedOnes) {
   run.facts = {.parameters = 10'000'000, .gradient_wire = "f32", .bucket = {4, BucketSize::Source::configured}};
   const Input input = run.input();
   // Half the bytes take half of 600 ms, of which backward hides 200.
-  EXPECT_NEAR(saving_ms(input, {.wire = insight::Wire::bf16}).value(), 300, 20);
+  EXPECT_NEAR(saving_ms(input, {.wire = GradientWire::bf16}).value(), 300, 20);
   // Once for twice the tokens; the optimizer, too, works once.
   EXPECT_NEAR(saving_ms(input, {.accumulate = 2}).value(), 200 + 10, 15);
   EXPECT_EQ(saving_ms(input, {.bucket_mb = 1}), std::nullopt) << "more messages save nothing";
-  EXPECT_EQ(saving_ms(input, {.algorithm = insight::Algorithm::one_copy}), std::nullopt) << "of two hosts";
+  EXPECT_EQ(saving_ms(input, {.algorithm = AllReduceAlgorithm::shared_memory}), std::nullopt) << "of two hosts";
 }
 
 TEST(Savings, AreNotToldOfARunThatTheModelDoesNotDescribe) {
@@ -144,7 +144,7 @@ TEST(Savings, AreNotToldOfARunThatTheModelDoesNotDescribe) {
   run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
   run.network_ms = 400, run.communication_ms = 1500;  // backward could hide 200 ms only, but 1,100 are hidden
   run.facts = {.parameters = 10'000'000, .gradient_wire = "f32", .bucket = {4, BucketSize::Source::configured}};
-  EXPECT_EQ(saving_ms(run.input(), {.wire = insight::Wire::bf16}), std::nullopt);
+  EXPECT_EQ(saving_ms(run.input(), {.wire = GradientWire::bf16}), std::nullopt);
   EXPECT_THAT(judge(run.input()).sentence, HasSubstr("bf16 gradients would shorten that"));
 }
 }  // namespace

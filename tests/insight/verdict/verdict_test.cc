@@ -25,7 +25,7 @@ TEST(Verdict, NamesALateRankThatLooksLikeASlowNetworkToTheOthers) {
   run.ranks[3].backward_ms = 400;
   const Input input = run.input();
   // Rank 0 by itself would blame the network.
-  EXPECT_GT(input.ranks[0].steps.back().exposed_communication_ms, 250);
+  EXPECT_GT(input.ranks[0].steps.back().times.exposed_communication, 250);
   const Verdict verdict = judge(input);
   EXPECT_EQ(verdict.kind, Kind::straggler_bound);
   EXPECT_THAT(verdict.sentence, HasSubstr("the other ranks wait for rank 3 on hostB"));
@@ -228,8 +228,8 @@ TEST(Verdict, LeavesOutTheFirstUpdatesOfAnAttempt) {
   Input input = run.input();
   for (RankSteps& rank : input.ranks) {
     for (std::size_t i = 0; i < 15; ++i) {
-      rank.steps[i].data_ms += 5000;
-      rank.steps[i].step_ms += 5000;
+      rank.steps[i].times.data += 5000;
+      rank.steps[i].times.step += 5000;
     }
   }
   const Verdict verdict = judge(input);
@@ -267,7 +267,7 @@ TEST(Verdict, IgnoresStepsWithNonFiniteTimes) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   Input input = run.input();
-  for (std::size_t i = 30; i < 40; ++i) input.ranks[1].steps[i].backward_ms = unknown_value;
+  for (std::size_t i = 30; i < 40; ++i) input.ranks[1].steps[i].times.backward = unknown_value;
   const Verdict verdict = judge(input);
   EXPECT_EQ(verdict.kind, Kind::healthy);
   EXPECT_EQ(value_of(verdict, "updates"), 70);

@@ -32,10 +32,10 @@ struct EvenRun {
       steps.host = std::string("host") + static_cast<char>('A' + rank / ranks_per_host);
       for (int update = 1; update <= updates; ++update) {
         verdict::Step step{.update = update, .time_ms = update * 2000};
-        step.data_ms = data_ms, step.forward_ms = forward_ms, step.backward_ms = backward_ms;
-        step.optimizer_ms = optimizer_ms, step.exposed_communication_ms = exposed_ms;
-        step.step_ms = data_ms + forward_ms + backward_ms + optimizer_ms + exposed_ms;
-        step.communication_ms = communication_ms, step.communication_bytes = sent_bytes;
+        step.times.data = data_ms, step.times.forward = forward_ms, step.times.backward = backward_ms;
+        step.times.optimizer = optimizer_ms, step.times.exposed_communication = exposed_ms;
+        step.times.step = data_ms + forward_ms + backward_ms + optimizer_ms + exposed_ms;
+        step.times.communication = communication_ms, step.communication_bytes = sent_bytes;
         step.network_tx_bytes = sent_bytes, step.network_link_bytes_per_second = link_bytes_per_s;
         step.target_tokens = 8000;
         steps.steps.push_back(step);
@@ -59,14 +59,15 @@ TEST_F(WhatIfTables, AnswersThePublishedRunAsTheTableOfPredictionsDoes) {
     const std::string link = table.text(row, "link");
     if (!link.ends_with("Gbit/s")) continue;
     WhatIfChange change{.link_gbit = std::stod(link), .latency_us = 0};
-    change.wire = table.text(row, "wire") == "bf16" ? Wire::bf16 : Wire::f32;
+    change.wire = table.text(row, "wire") == "bf16" ? GradientWire::bf16 : GradientWire::f32;
     const bool levels = table.text(row, "algorithm").starts_with("hierarchical");
-    change.algorithm = levels ? Algorithm::two_level : Algorithm::ring;
+    change.algorithm = levels ? AllReduceAlgorithm::two_level : AllReduceAlgorithm::ring;
     const auto result = what_if(run, change);
     ASSERT_TRUE(result) << result.error();
     const double expected = table.number(row, "communication_s");
     // On two levels the table leaves out the sums inside the hosts, for which the model assumes 100 Gbit/s.
-    const double inside = levels ? 2 * 243.523584 / (change.wire == Wire::bf16 ? 2 : 1) / 2 * 8 / 100 / 1000 : 0;
+    const double inside =
+        levels ? 2 * 243.523584 / (change.wire == GradientWire::bf16 ? 2 : 1) / 2 * 8 / 100 / 1000 : 0;
     EXPECT_NEAR(communication_s(*result) - inside, expected, 0.01 * expected) << link << ' ' << levels;
     ++compared;
   }
@@ -109,8 +110,9 @@ TEST(WhatIf, HalvesThePublishedTimeWithBf16AndTakesTwoThirdsOnTwoLevels) {
   const WhatIfRun run = EvenRun().run();
   const double now = what_if(run, {}).value().baseline.prediction.communication_ms;
   EXPECT_NEAR(now, 1623.5, 1);
-  EXPECT_NEAR(communication_s(*what_if(run, {.wire = Wire::bf16})) * 1000, now / 2, 0.01 * now);
-  EXPECT_NEAR(communication_s(*what_if(run, {.algorithm = Algorithm::two_level})) * 1000, now * 2 / 3, 0.02 * now);
+  EXPECT_NEAR(communication_s(*what_if(run, {.wire = GradientWire::bf16})) * 1000, now / 2, 0.01 * now);
+  EXPECT_NEAR(communication_s(*what_if(run, {.algorithm = AllReduceAlgorithm::two_level})) * 1000, now * 2 / 3,
+              0.02 * now);
 }
 
 TEST(WhatIf, PredictsTheRunAsItIsWithASmallError) {
@@ -130,7 +132,7 @@ TEST(WhatIf, FitsOneRankWithSlowUpdatesAmongTheOthers) {
       EvenRun{.hosts = 1, .ranks_per_host = 1, .exposed_ms = 0, .communication_ms = 0, .sent_bytes = 0}.run();
   for (verdict::Step& step : run.input.ranks[0].steps) {
     if (step.update % 4 != 0) continue;
-    step.forward_ms *= 3, step.backward_ms *= 3, step.step_ms *= 3;
+    step.times.forward *= 3, step.times.backward *= 3, step.times.step *= 3;
   }
   const auto result = what_if(run, {});
   ASSERT_TRUE(result);
@@ -181,20 +183,20 @@ TEST(WhatIf, KnowsAShardedOptimizer) {
   ASSERT_TRUE(as_it_is) << as_it_is.error();
   EXPECT_TRUE(as_it_is->fits()) << as_it_is->baseline_error;
   const RunSetup& setup = as_it_is->baseline.setup;
-  EXPECT_EQ(setup.topology.optimizer, Optimizer::sharded);
-  EXPECT_EQ(setup.topology.algorithm, Algorithm::two_level);
+  EXPECT_EQ(setup.topology.optimizer, OptimizerPlacement::sharded);
+  EXPECT_EQ(setup.topology.algorithm, AllReduceAlgorithm::two_level);
   EXPECT_NEAR(as_it_is->baseline.prediction.parts.optimizer, 3, 0.1);
-  const auto replicated = what_if(run, {.optimizer = Optimizer::replicated});
+  const auto replicated = what_if(run, {.optimizer = OptimizerPlacement::replicated});
   ASSERT_TRUE(replicated);
   EXPECT_NEAR(replicated->predicted.prediction.parts.optimizer, 6, 0.1) << "each host updates the whole model";
   EXPECT_NEAR(communication_s(*replicated), 1.49 * 4 / 3, 0.03);
   run.input.facts.precision = "f32";
   EXPECT_FALSE(what_if(run, {})->baseline.setup.topology.bf16_weights);
   run.input.facts.on_gpus = true;
-  const auto on_gpus = what_if(run, {.optimizer = Optimizer::sharded});
-  EXPECT_EQ(on_gpus->baseline.setup.topology.optimizer, Optimizer::replicated);
+  const auto on_gpus = what_if(run, {.optimizer = OptimizerPlacement::sharded});
+  EXPECT_EQ(on_gpus->baseline.setup.topology.optimizer, OptimizerPlacement::replicated);
   EXPECT_THAT(on_gpus->assumed, ::testing::Contains("each GPU keeps all moments"));
-  EXPECT_THAT(on_gpus->warnings, ::testing::Contains(::testing::HasSubstr("for hosts without GPUs; GPUs keep shares")));
+  EXPECT_THAT(on_gpus->warnings, ::testing::Contains(::testing::HasSubstr("for hosts without GPUs; GPUs keep shards")));
 }
 
 TEST(WhatIf, TakesThePlacementFromTheConfigurationOfOlderWorkers) {
@@ -214,8 +216,8 @@ TEST(WhatIf, RefusesTooFewUpdatesAndImpossibleRuns) {
   const WhatIfRun run = EvenRun().run();
   EXPECT_EQ(what_if(run, {.hosts = 64, .ranks_per_host = 64}).error(),
             "hosts, ranks_per_host: found 4096 ranks, expected at most 1024");
-  EXPECT_EQ(what_if(run, {.algorithm = Algorithm::one_copy}).error(),
-            "algorithm: found one-copy with 2 hosts, expected 1 host");
+  EXPECT_EQ(what_if(run, {.algorithm = AllReduceAlgorithm::shared_memory}).error(),
+            "algorithm: found shared_memory with 2 hosts, expected 1 host");
   EvenRun unknown;
   unknown.parameters = 0;
   EXPECT_EQ(what_if(unknown.run(), {}).error(),

@@ -73,11 +73,11 @@ Collector train(const TrainConfig& config, int ranks, bool shares_memory, const 
   return collectors[0];
 }
 
-const TracedParameter& named(const ParameterWindow& window, const std::string& name) {
+const TracedParameter& named(const ParameterWindow& window, std::string_view name) {
   for (const TracedParameter& parameter : window.parameters) {
     if (parameter.name == name) return parameter;
   }
-  throw Failure("no parameter " + name);
+  throw Failure("no parameter " + std::string(name));
 }
 
 class ParameterTraceTest : public testing::TestWithParam<DType> {};

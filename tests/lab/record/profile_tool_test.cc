@@ -33,7 +33,7 @@ TEST(ProfileTool, WritesTheRecordOfARunningRankAndChangesNoBits) {
   EXPECT_GT(record.parameters, 0);
   EXPECT_NEAR(record.gradient_megabytes(), 4e-6 * static_cast<double>(record.parameters), 1e-9);
   double measured = 0;
-  for (std::size_t i = 3; i < 9; ++i) measured += profiled.steps[i].step_ms / 6;
+  for (std::size_t i = 3; i < 9; ++i) measured += profiled.steps[i].times.step / 6;
   double ops = 0;
   for (const char* phase : {"forward", "backward", "optimizer"}) ops += record.phase_ms(phase).at(record.size);
   EXPECT_GT(ops, 0);

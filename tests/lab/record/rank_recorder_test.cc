@@ -90,7 +90,7 @@ TEST(RankRecorderTest, RecordsTheOpsOfATraining) {
     const RecordedUpdate& update = recorder.updates()[i];
     const StepRecord& step = records.steps[i + 2];
     EXPECT_EQ(update.target_tokens, static_cast<double>(step.target_tokens));
-    EXPECT_LE(update.op_ms(), step.step_ms) << "one thread runs the ops";
+    EXPECT_LE(update.op_ms(), step.times.step) << "one thread runs the ops";
     double gflop = 0;
     for (const auto& [name, work] : update.ops) gflop += work.gflop;
     EXPECT_NEAR(gflop, step.flops * 1e-9, 0.01 * gflop);

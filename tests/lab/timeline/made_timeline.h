@@ -20,8 +20,8 @@ inline RankTimeline made_timeline(int rank, double behind_ms, double late_ms) {
   RankTimeline timeline{.rank = rank, .host = rank == 0 ? "hostA" : "hostB"};
   StepRecord record;
   record.update = 20;
-  record.step_ms = 100;
-  record.exposed_communication_ms = 10;
+  record.times.step = 100;
+  record.times.exposed_communication = 10;
   record.memory_bytes = {{"weights", 4000}, {"peak", 9000}};
   record.power_w = 250;
   timeline.updates.push_back({at(0), at(100), record, 1500});

@@ -27,7 +27,7 @@ TimelineSummary made_summary(int ranks, bool device = false) {
 TEST(TimelineSummaryTest, PartsOfARankAddUpToItsUpdates) {
   const TimelineSummary summary = made_summary(2);
   ASSERT_EQ(summary.ranks.size(), 2U);
-  const RankShares& first = summary.ranks[0];
+  const RankSplit& first = summary.ranks[0];
   EXPECT_NEAR(first.total_ms, 100, 1e-3);
   EXPECT_NEAR(first.compute_ms, 80, 1e-3);
   EXPECT_NEAR(first.exposed_ms, 10, 1e-3);
@@ -39,7 +39,7 @@ TEST(TimelineSummaryTest, PartsOfARankAddUpToItsUpdates) {
 }
 
 TEST(TimelineSummaryTest, RangesTellWhatADeviceDid) {
-  const RankShares shares = made_summary(1, true).ranks[0];
+  const RankSplit shares = made_summary(1, true).ranks[0];
   EXPECT_NEAR(shares.exposed_ms, 4, 1e-3);
   EXPECT_NEAR(shares.compute_ms, 20, 1e-3) << "the range forward";
   EXPECT_NEAR(shares.data_ms, 5, 1e-3);

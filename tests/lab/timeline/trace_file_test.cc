@@ -108,7 +108,7 @@ TEST_F(TraceFileTest, TheContentOfTheArtifactAgreesWithTheSummaryOfTheFile) {
   ASSERT_EQ(content.at("ranks").as_array().size(), 2U);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const json::object& listed = content.at("ranks").at(rank).as_object();
-    const RankShares& shares = summary.ranks[rank];
+    const RankSplit& shares = summary.ranks[rank];
     EXPECT_EQ(listed.at("host").as_string(), shares.host);
     const auto ms = [&listed](const char* name) { return listed.at(name).to_number<double>(); };
     EXPECT_NEAR(ms("total_ms"), shares.total_ms, 2e-3);

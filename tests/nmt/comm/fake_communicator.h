@@ -1,18 +1,20 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nmt/comm/communicator.h"
 
 namespace babelring {
 
-/// A communicator of two ranks with equal values; the second is simulated, so a sum doubles the values. Records started
-/// all-reduces.
+/// A communicator of ranks, two unless told otherwise, of which the others are simulated: a sum doubles the values.
+/// Records started all-reduces.
 class FakeCommunicator : public Communicator {
  public:
   /// Recorded offsets are relative to `base`.
-  explicit FakeCommunicator(const float* base) : base_(base) {}
+  explicit FakeCommunicator(const float* base, int rank = 0, std::vector<std::string> hosts = {"here", "here"})
+      : Communicator(rank, std::move(hosts)), base_(base) {}
 
   struct Range {
     std::int64_t offset, count;
@@ -22,11 +24,6 @@ class FakeCommunicator : public Communicator {
   int finishes = 0;
   bool lost = false;
 
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
-  const std::vector<std::string>& hosts() const override { return hosts_; }
-  int local_rank() const override { return 0; }
-  int local_size() const override { return 2; }
   Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
   void all_reduce_start(Tensor tensor) override {
     started.push_back({tensor.as<float>() - base_, tensor.shape.elements()});
@@ -36,12 +33,16 @@ class FakeCommunicator : public Communicator {
     if (lost) throw CommError("rank 1 is lost");
     ++finishes;
   }
+  void forget_errors() override {}
   void sum(std::vector<double>& values) override {
     for (double& value : values) value *= 2;
   }
-  std::vector<std::string> all_gather(const std::string& text) override { return {text, text}; }
+  std::vector<std::string> all_gather(const std::string& text) override {
+    return std::vector<std::string>(hosts().size(), text);
+  }
   void or_bits(std::vector<std::uint64_t>&) override {}
   void broadcast(void*, std::size_t, int) override {}
+  void broadcast_to_hosts(void*, std::size_t) override {}
   void barrier() override {}
   void fail_fast(std::chrono::milliseconds) override {}
   CommTotals totals() const override { return {}; }
@@ -49,7 +50,6 @@ class FakeCommunicator : public Communicator {
 
  private:
   const float* base_;
-  std::vector<std::string> hosts_{"here", "here"};
 };
 
 }  // namespace babelring

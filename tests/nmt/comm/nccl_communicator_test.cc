@@ -183,11 +183,11 @@ TEST_F(NcclCommunicatorTest, ScattersSumsAndGathersParts) {
       Communicator& nccl = **opened;
       HostExchange& exchange = *nccl.host_exchange();
       EXPECT_EQ(exchange.host_count(), nccl_ranks);
-      EXPECT_EQ(exchange.stripe_of(exchange.place()), own.rank);
+      EXPECT_EQ(exchange.stripe_of(exchange.position()), own.rank);
       const Buffer memory = nccl.allocate(elements * sizeof(float));
       const Tensor values = memory.view({elements}, DType::f32);
       for (std::int64_t i = 0; i < elements; ++i) values.as<float>()[i] = nccl_value(own.rank, i);
-      PartsByPlace parts(nccl_ranks);
+      PartsByPosition parts(nccl_ranks);
       for (std::int64_t begin = 0; begin < elements; begin += round) {
         exchange.reduce_scatter_start(values.row_slice(begin, std::min(round, elements - begin)), stripe);
         for (std::int64_t rank = 0; rank < nccl_ranks; ++rank) {
@@ -208,7 +208,7 @@ TEST_F(NcclCommunicatorTest, ScattersSumsAndGathersParts) {
       const double sent = static_cast<double>(wire_bytes(wire, 2 * round) + 2 * wire_bytes(wire, 70)) + elements * 4.0;
       EXPECT_NEAR(static_cast<double>(nccl.totals().bytes_sent), sent * 2 / 3, 5);
       EXPECT_THROW(exchange.reduce_scatter_start(values, stripe), Failure);
-      EXPECT_THROW(exchange.all_gather_start(values, PartsByPlace(nccl_ranks - 1)), Failure);
+      EXPECT_THROW(exchange.all_gather_start(values, PartsByPosition(nccl_ranks - 1)), Failure);
       own.control.barrier();
     });
     std::vector<std::string> functions;

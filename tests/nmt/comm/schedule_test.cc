@@ -50,7 +50,7 @@ TEST(Schedule, ARankOfALargeClusterHasFewConnectionsToOtherHosts) {
       };
       for (const int peer : tree.neighbours(rank)) add(peer);
       for (const int peer : peers_to_ask(hosts, rank)) add(peer);
-      const RingPlace between = host_place(hosts, rank)->between;
+      const RingPosition between = host_position(hosts, rank)->between;
       add(between.left);
       add(between.right);
       for (const TreeStep& step : tree_steps(between, 1000)) add(step.peer);
@@ -152,10 +152,10 @@ TEST(Schedule, TheRingOverHostsEndsAndSendsTwiceItsPayload) {
 }
 
 /// Position `position` of `ranks` whose numbers are their positions.
-RingPlace position_of(int ranks, int position) {
-  RingPlace place{.position = position, .ranks = ranks, .order = {}};
-  for (int rank = 0; rank < ranks; ++rank) place.order.push_back(rank);
-  return place;
+RingPosition position_of(int ranks, int position) {
+  RingPosition ring{.position = position, .ranks = ranks, .order = {}};
+  for (int rank = 0; rank < ranks; ++rank) ring.order.push_back(rank);
+  return ring;
 }
 
 /// The terms that each element of each rank sums after tree_steps(), as "(0+1)", or "" after a step without its match.
@@ -299,7 +299,7 @@ TEST(Schedule, AScatteringTreeLeavesEachRankTheSumsOfItsStripe) {
     std::vector<std::vector<int>> summed;  // by rank and stripe: the number of ranks whose values are in it
     std::set<int> stripes;
     for (int rank = 0; rank < ranks; ++rank) {
-      steps.push_back(tree_scatter_steps(ring_place(hosts, rank), count, stripe));
+      steps.push_back(tree_scatter_steps(ring_position(hosts, rank), count, stripe));
       summed.emplace_back(static_cast<std::size_t>(ranks), 1);
       stripes.insert(tree_scattered_stripe(rank, ranks));
     }

@@ -42,20 +42,21 @@ class ThreadGroup {
   std::vector<void*> slots_;  // a pointer from each rank to the others
 };
 
-class ThreadCommunicator : public Communicator, private SharedArrays, private HostExchange, private CollectiveTracker {
+class ThreadCommunicator : public Communicator,
+                           private SharedArrays,
+                           private HostExchange,
+                           private TransferChannel,
+                           private CollectiveTracker {
  public:
-  ThreadCommunicator(ThreadGroup& group, int rank)
-      : group_(group), rank_(rank), local_size_(group.size() / group.hosts_) {
-    for (int other = 0; other < group.size(); ++other) {
-      hosts_.push_back(other < local_size_ ? "here" : "there-" + std::to_string(other / local_size_));
-    }
+  ThreadCommunicator(ThreadGroup& group, int rank, bool device_memory = false)
+      : Communicator(rank, hosts_of(group)), group_(group), rank_(rank), local_size_(local_size()) {
+    const bool exchanges = group.hosts_ > 1 && (group.shares_memory_ || local_size_ == 1);
+    set_abilities({.shared_arrays = group.shares_memory_ ? this : nullptr,
+                   .host_exchange = exchanges ? this : nullptr,
+                   .transfers = this,
+                   .tracker = this,
+                   .device_memory = device_memory});
   }
-
-  int rank() const override { return rank_; }
-  int size() const override { return group_.size(); }
-  const std::vector<std::string>& hosts() const override { return hosts_; }
-  int local_rank() const override { return rank_ % local_size_; }
-  int local_size() const override { return local_size_; }
 
   Buffer allocate(std::size_t bytes) override {
     Buffer memory = allocate_host(bytes);
@@ -72,26 +73,11 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
       totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes());
     });
   }
-  void transfer_start(const std::vector<Transfer>& transfers) override {
-    for (const Transfer& transfer : transfers) {
-      started_.push_back([this, transfer] {
-        void* const data = transfer.memory == nullptr ? nullptr : transfer.memory->data();
-        exchange(data, [&] {
-          const void* sent = group_.slots_[static_cast<std::size_t>(transfer.from)];
-          if (transfer.to == rank_) std::memcpy(data, sent, static_cast<std::size_t>(transfer.bytes));
-        });
-      });
-    }
-  }
   void all_reduce_finish() override {
     end_followed();
     finish(begun_ + std::ssize(started_));
   }
-  SharedArrays* shared_arrays() override { return group_.shares_memory_ ? this : nullptr; }
-  HostExchange* host_exchange() override {
-    return group_.hosts_ > 1 && (group_.shares_memory_ || local_size_ == 1) ? this : nullptr;
-  }
-  CollectiveTracker* tracker() override { return this; }
+  void forget_errors() override {}
   void sum(std::vector<double>& values) override { reduce(values.data(), values.size()); }
   std::vector<std::string> all_gather(const std::string& text) override {
     std::string mine = text;
@@ -124,7 +110,31 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
   CommTotals totals() const override { return totals_; }
   std::string description() const override { return "threads"; }
 
+  void broadcast_to_hosts(void* data, std::size_t bytes) override {
+    std::vector<char> unused(local_rank() == 0 ? 0 : bytes);
+    broadcast(local_rank() == 0 ? data : unused.data(), bytes, 0);
+  }
+
  private:
+  static std::vector<std::string> hosts_of(const ThreadGroup& group) {
+    std::vector<std::string> hosts;
+    const int each = group.size() / group.hosts_;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      hosts.push_back(rank < each ? "here" : "there-" + std::to_string(rank / each));
+    }
+    return hosts;
+  }
+  void start(const std::vector<Transfer>& transfers) override {
+    for (const Transfer& transfer : transfers) {
+      started_.push_back([this, transfer] {
+        void* const data = transfer.memory == nullptr ? nullptr : transfer.memory->data();
+        exchange(data, [&] {
+          const void* sent = group_.slots_[static_cast<std::size_t>(transfer.from)];
+          if (transfer.to == rank_) std::memcpy(data, sent, static_cast<std::size_t>(transfer.bytes));
+        });
+      });
+    }
+  }
   Buffer allocate_common(std::size_t bytes) override {
     std::shared_ptr<Buffer> memory;
     if (local_rank() == 0) memory = std::make_shared<Buffer>(allocate_host(bytes));
@@ -133,15 +143,15 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
     exchange(&memory, [&] { common = *static_cast<std::shared_ptr<Buffer>*>(group_.slots_[first]); });
     return Buffer(common->data(), bytes, [common](void*) mutable { common.reset(); });
   }
-  int place() const override { return rank_ / local_size_; }
+  int position() const override { return rank_ / local_size_; }
   int host_count() const override { return group_.hosts_; }
-  int stripe_of(int place) const override { return local_rank() * group_.hosts_ + place; }
+  int stripe_of(int position) const override { return local_rank() * group_.hosts_ + position; }
   void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override {
     started_.push_back([this, tensor, stripe] {
       auto* values = tensor.as<float>();
       const std::int64_t count = tensor.shape.elements();
       reduce(values, static_cast<std::size_t>(count));
-      const std::int64_t own = stripe_of(place());
+      const std::int64_t own = stripe_of(position());
       for (std::int64_t i = 0; i < count; ++i) {
         if (i / stripe != own && values[i] != 0) values[i] = std::numeric_limits<float>::quiet_NaN();
       }
@@ -151,12 +161,12 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
   Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>&) override {
     return group_.shares_memory_ ? allocate_common(bytes) : allocate_host(bytes);
   }
-  std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) override {
+  std::int64_t all_gather_start(Tensor tensor, const PartsByPosition& parts) override {
     started_.push_back([this, tensor, parts] {
       const std::size_t width = size_of(tensor.dtype);
       exchange(tensor.data, [&] {
         for (int other = 0; other < group_.hosts_; ++other) {
-          if (other == place()) continue;
+          if (other == position()) continue;
           const char* from =
               static_cast<char*>(group_.slots_[static_cast<std::size_t>(other * local_size_ + local_rank())]);
           for (const auto& [begin, end] : parts[static_cast<std::size_t>(other)]) {
@@ -223,7 +233,6 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
 
   ThreadGroup& group_;
   int rank_, local_size_;
-  std::vector<std::string> hosts_;
   std::deque<std::function<void()>> started_;
   std::int64_t begun_ = 0;  // collectives that were started and taken from the list
   std::vector<std::unique_ptr<Collective>> followed_;

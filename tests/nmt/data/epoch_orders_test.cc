@@ -21,7 +21,7 @@ namespace {
 /// Memory for plans with equal keys, which each of them maps by itself, as ranks of a host do.
 class SharedPlanTest : public testing::Test {
  protected:
-  SharePlan share() {
+  PlanMemory share() {
     return [this](std::size_t bytes, const std::string& key, const std::function<void(char*)>& prepare) {
       if (!file_) {
         file_ = SharedFile::create(bytes);
@@ -67,7 +67,7 @@ TEST_F(SharedPlanTest, GivesTheUpdatesOfAPlanOfOnesOwn) {
 }
 
 TEST_F(SharedPlanTest, TakesWhatTheFirstHasMade) {
-  const SharePlan any_key = [share = share()](std::size_t bytes, const std::string&, const auto& prepare) {
+  const PlanMemory any_key = [share = share()](std::size_t bytes, const std::string&, const auto& prepare) {
     return share(bytes, "any", prepare);
   };
   const Corpus corpus = Corpus::from_memory({{5, 5}, {6}}, {{7}, {8}});

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/failure.h"
+#include "nmt/data/assignment.h"
 #include "nmt/data/gssm/finite_data.h"
 #include "tests/nmt/data/gssm/graphs.h"
 #include "tests/nmt/data/temporary_folder.h"
@@ -169,13 +170,13 @@ TEST(SequenceBatches, RanksShareOutAnUpdate) {
 }
 
 TEST(SequenceBatches, FollowTheSharesOfTheRanks) {
-  UpdateShares shares(2);
-  shares.set(7, {3, 1});
+  UpdateAssignment assignment(2);
+  assignment.set(7, {3, 1});
   std::vector<std::int64_t> sequences;
   for (int rank = 0; rank < 2; ++rank) {
     const UpdateBatches part =
         make_sequence_batches({.update = 7, .sequences = 8, .length = 4},
-                              {.rank = rank, .world = 2, .micro_batch_tokens = 6, .shares = &shares}, count_up);
+                              {.rank = rank, .world = 2, .micro_batch_tokens = 6, .assignment = &assignment}, count_up);
     sequences.push_back(part.sentences);
     EXPECT_EQ(part.micro_batches.size(), 3U) << "the same number on every rank";
   }
@@ -216,10 +217,10 @@ TEST(SequenceBatches, UnitsAreTheSameForEveryNumberOfRanks) {
 TEST(SequenceBatches, UnitsThatMoveStayTheSame) {
   const SequenceUpdate update{.update = 1, .sequences = 21, .length = 5};
   const UpdateBatches whole = make_sequence_batches(update, {.units = 8}, count_up);
-  UpdateShares shares(2);
-  shares.set(0, {3, 5});
+  UpdateAssignment assignment(2);
+  assignment.set(0, {3, 5});
   const UpdateBatches fast =
-      make_sequence_batches(update, {.rank = 1, .world = 2, .units = 8, .shares = &shares}, count_up);
+      make_sequence_batches(update, {.rank = 1, .world = 2, .units = 8, .assignment = &assignment}, count_up);
   EXPECT_THAT(fast.computed, ElementsAre(3, 4, 5, 6, 7));
   ASSERT_EQ(fast.micro_batches.size(), 5U);
   std::int64_t tokens = 0;

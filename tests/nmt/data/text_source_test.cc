@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nmt/data/assignment.h"
 #include "tests/nmt/data/synthetic.h"
 
 namespace babelring {
@@ -57,11 +58,11 @@ TEST(TextSource, UnitsThatMoveStayTheSame) {
   const Corpus corpus = reversed_sentences();
   const TextSource source(corpus, updates_of_200);
   const UpdateBatches whole = source.make(1, {}, {.micro_batch_tokens = 8, .units = 8});
-  UpdateShares shares(2);
-  shares.set(0, {5, 3});
+  UpdateAssignment assignment(2);
+  assignment.set(0, {5, 3});
   std::int64_t sentences = 0;
   for (int rank = 0; rank < 2; ++rank) {
-    const RankPart part{.rank = rank, .world = 2, .micro_batch_tokens = 8, .units = 8, .shares = &shares};
+    const RankPart part{.rank = rank, .world = 2, .micro_batch_tokens = 8, .units = 8, .assignment = &assignment};
     const UpdateBatches share = source.make(1, {}, part);
     EXPECT_EQ(share.computed, rank == 0 ? (std::vector{7, 0, 1, 2, 3}) : (std::vector{4, 5, 6}));
     const std::size_t per_unit = share.micro_batches_per_unit();

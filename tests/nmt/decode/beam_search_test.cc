@@ -50,7 +50,7 @@ void expect_same(const std::vector<Hypothesis>& found, const std::vector<Hypothe
 const std::vector<std::size_t> lengths = {5, 1, 13, 0, 7, 2, 11, 3};
 
 struct Case {
-  NormPlace norm;
+  NormPosition norm;
   int beam, n_best;
   LengthFormula formula;
 };
@@ -75,12 +75,12 @@ TEST_P(BeamSearchCase, EqualsTheUncachedSearch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BeamSearchCase,
-                         testing::Values(Case{NormPlace::pre, 1, 1, LengthFormula::power},
-                                         Case{NormPlace::pre, 4, 4, LengthFormula::power},
-                                         Case{NormPlace::pre, 5, 1, LengthFormula::gnmt},
-                                         Case{NormPlace::post, 1, 1, LengthFormula::power},
-                                         Case{NormPlace::post, 3, 2, LengthFormula::power},
-                                         Case{NormPlace::post, 8, 8, LengthFormula::gnmt}));
+                         testing::Values(Case{NormPosition::pre, 1, 1, LengthFormula::power},
+                                         Case{NormPosition::pre, 4, 4, LengthFormula::power},
+                                         Case{NormPosition::pre, 5, 1, LengthFormula::gnmt},
+                                         Case{NormPosition::post, 1, 1, LengthFormula::power},
+                                         Case{NormPosition::post, 3, 2, LengthFormula::power},
+                                         Case{NormPosition::post, 8, 8, LengthFormula::gnmt}));
 
 TEST(BeamSearch, DoesNotDependOnTheBatch) {
   const auto backend = make_cpu_backend(2);
@@ -114,7 +114,7 @@ TEST(BeamSearch, IsDeterministic) {
 // Greedy output in bf16 must also be probable under the f32 model.
 TEST(BeamSearch, WorksInBf16) {
   const auto backend = make_cpu_backend(1);
-  const TinyModel exact(*backend), rounded(*backend, 23, NormPlace::pre, 5, DType::bf16);
+  const TinyModel exact(*backend), rounded(*backend, 23, NormPosition::pre, 5, DType::bf16);
   const auto sources = made_up_sources(lengths, 23);
   BeamSearch search(rounded.transformer, *backend);
   const auto found = search.search(spans_of(sources), {.beam = 3});

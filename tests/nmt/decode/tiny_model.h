@@ -10,17 +10,17 @@ namespace babelring {
 
 /// A small random Transformer, with weights large enough that its predictions differ clearly.
 struct TinyModel {
-  static ModelConfig config(NormPlace norm) {
+  static ModelConfig config(NormPosition norm) {
     return {.encoder_layers = 2,
             .decoder_layers = 2,
             .width = 16,
             .heads = 2,
             .inner = 24,
             .norm = norm,
-            .attention_bias = norm == NormPlace::post};
+            .attention_bias = norm == NormPosition::post};
   }
 
-  explicit TinyModel(Backend& backend, std::int64_t vocabulary = 23, NormPlace norm = NormPlace::pre,
+  explicit TinyModel(Backend& backend, std::int64_t vocabulary = 23, NormPosition norm = NormPosition::pre,
                      std::uint64_t seed = 5, DType compute = DType::f32)
       : transformer(config(norm), vocabulary, 0, backend, compute) {
     for (const Parameter& parameter : transformer.parameters().all()) {

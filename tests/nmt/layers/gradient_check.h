@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nmt/layers/context.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 

@@ -223,15 +223,15 @@ TEST_P(Layers, Embedding) {
 }
 
 struct LayerCase {
-  NormPlace norm;
+  NormPosition norm;
   float dropout;
 };
 
 const std::vector<LayerCase> layer_cases = {
-    {NormPlace::pre, 0}, {NormPlace::post, 0}, {NormPlace::pre, 0.25f}, {NormPlace::post, 0.25f}};
+    {NormPosition::pre, 0}, {NormPosition::post, 0}, {NormPosition::pre, 0.25f}, {NormPosition::post, 0.25f}};
 
 LayerOptions options_of(const LayerCase& c) {
-  return {.attention = {.width = 8, .heads = 2, .dropout = c.dropout, .bias = c.norm == NormPlace::post},
+  return {.attention = {.width = 8, .heads = 2, .dropout = c.dropout, .bias = c.norm == NormPosition::post},
           .inner = 11,
           .norm = c.norm,
           .dropout = c.dropout,
@@ -241,7 +241,7 @@ LayerOptions options_of(const LayerCase& c) {
 /// With dropout and the norm after the sum, the norm's backward writes the gradients of the sub-layers' outputs.
 TEST_P(Layers, EncoderLayerSumsEachOutputBiasGradientOnceWhereTheBackendPrefers) {
   GradientCheck check(backend(), true);
-  const EncoderLayer layer(check.store(), "encoder.0", options_of({NormPlace::post, 0.25f}), 100);
+  const EncoderLayer layer(check.store(), "encoder.0", options_of({NormPosition::post, 0.25f}), 100);
   check.allocate();
   const Sequences sequences = check.sequences({4, 7}, 3);
   const auto& x = check.input(Shape{11, 8});

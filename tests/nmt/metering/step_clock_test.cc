@@ -35,11 +35,6 @@ StepClock clock_of(FakeDevice& device) {
   return StepClock([&device] { return std::make_unique<FakeEvent>(device); });
 }
 
-double sum_of_parts(const StepRecord& record) {
-  return record.data_ms + record.forward_ms + record.backward_ms + record.exposed_communication_ms +
-         record.optimizer_ms + record.other_ms;
-}
-
 /// Queues an update of two micro-batches. The device completes the gradient norm, which the host waits for, but not
 /// Adam.
 void queue_update(StepClock& clock, FakeDevice& device) {
@@ -62,25 +57,25 @@ TEST(StepClock, ReportsTheOptimizerOneUpdateLater) {
   StepClock clock = clock_of(device);
 
   queue_update(clock, device);
-  StepRecord first{.step_ms = 70, .data_ms = 1};
+  StepTimes first{.step = 70, .data = 1};
   clock.fill(first);
-  EXPECT_EQ(first.forward_ms, 20);
-  EXPECT_EQ(first.backward_ms, 40);
-  EXPECT_EQ(first.exposed_communication_ms, 5);
-  EXPECT_EQ(first.optimizer_ms, 0);
-  EXPECT_EQ(first.other_ms, 4);
+  EXPECT_EQ(first.forward, 20);
+  EXPECT_EQ(first.backward, 40);
+  EXPECT_EQ(first.exposed_communication, 5);
+  EXPECT_EQ(first.optimizer, 0);
+  EXPECT_EQ(first.other, 4);
 
   device.queued += 100;  // a validation between updates, not part of a step
   for (int update = 2; update < 20; ++update) {
     queue_update(clock, device);
-    StepRecord next{.step_ms = 70, .data_ms = 1};
+    StepTimes next{.step = 70, .data = 1};
     clock.fill(next);
-    EXPECT_EQ(next.forward_ms, 20);
-    EXPECT_EQ(next.backward_ms, 40);
-    EXPECT_EQ(next.exposed_communication_ms, 5);
-    EXPECT_EQ(next.optimizer_ms, 4);
-    EXPECT_EQ(next.other_ms, 0);
-    EXPECT_EQ(sum_of_parts(next), next.step_ms);
+    EXPECT_EQ(next.forward, 20);
+    EXPECT_EQ(next.backward, 40);
+    EXPECT_EQ(next.exposed_communication, 5);
+    EXPECT_EQ(next.optimizer, 4);
+    EXPECT_EQ(next.other, 0);
+    EXPECT_EQ(next.sum_of_parts(), next.step);
   }
   EXPECT_LE(device.events, 12) << "events of past updates are released";
 }
@@ -90,15 +85,15 @@ TEST(StepClock, DoesNotCountOverlapTwice) {
   FakeDevice device;
   StepClock clock = clock_of(device);
   queue_update(clock, device);
-  StepRecord unused{.step_ms = 70};
+  StepTimes unused{.step = 70};
   clock.fill(unused);
   queue_update(clock, device);
-  StepRecord record{.step_ms = 68, .data_ms = 3};
+  StepTimes record{.step = 68, .data = 3};
   clock.fill(record);
-  EXPECT_EQ(record.data_ms, 0);
-  EXPECT_EQ(record.optimizer_ms, 3);
-  EXPECT_EQ(record.other_ms, 0);
-  EXPECT_EQ(sum_of_parts(record), record.step_ms);
+  EXPECT_EQ(record.data, 0);
+  EXPECT_EQ(record.optimizer, 3);
+  EXPECT_EQ(record.other, 0);
+  EXPECT_EQ(record.sum_of_parts(), record.step);
 }
 
 TEST(StepClock, DividesAWholePass) {
@@ -108,11 +103,11 @@ TEST(StepClock, DividesAWholePass) {
   device.queued += 30;
   clock.enter(StepPart::optimizer);
   device.now = device.queued;
-  StepRecord record{.step_ms = 31};
+  StepTimes record{.step = 31};
   clock.fill(record);
-  EXPECT_EQ(record.forward_ms, 10);
-  EXPECT_EQ(record.backward_ms, 20);
-  EXPECT_EQ(record.other_ms, 1);
+  EXPECT_EQ(record.forward, 10);
+  EXPECT_EQ(record.backward, 20);
+  EXPECT_EQ(record.other, 1);
 }
 
 TEST(StepClock, UsesTheHostClockForSynchronousOps) {
@@ -123,13 +118,13 @@ TEST(StepClock, UsesTheHostClockForSynchronousOps) {
   while (forward.elapsed_ms() < 3) continue;
   clock.enter(StepPart::optimizer);
   clock.enter(StepPart::other);
-  StepRecord record{.step_ms = step.elapsed_ms() + 1, .data_ms = 1};
+  StepTimes record{.step = step.elapsed_ms() + 1, .data = 1};
   clock.fill(record);
-  EXPECT_GE(record.forward_ms, 3);
-  EXPECT_LT(record.forward_ms, record.step_ms);
-  EXPECT_EQ(record.backward_ms, 0);
-  EXPECT_GE(record.other_ms, 0);
-  EXPECT_NEAR(sum_of_parts(record), record.step_ms, 1e-9);
+  EXPECT_GE(record.forward, 3);
+  EXPECT_LT(record.forward, record.step);
+  EXPECT_EQ(record.backward, 0);
+  EXPECT_GE(record.other, 0);
+  EXPECT_NEAR(record.sum_of_parts(), record.step, 1e-9);
 }
 
 TEST(StepClock, LogsPhasesByTheHostsClockWhileTheLogRecords) {

@@ -7,7 +7,7 @@
 namespace babelring {
 namespace {
 
-ModelConfig causal_config(NormPlace norm) {
+ModelConfig causal_config(NormPosition norm) {
   ModelConfig config = small_config(norm, TiedEmbeddings::all, 0);
   config.encoder_layers = 0;
   config.decoder_layers = 3;
@@ -70,17 +70,17 @@ std::vector<float> logits_step_by_step(ModelRun& run, const std::vector<std::vec
   return found;
 }
 
-class LanguageModelCase : public testing::TestWithParam<std::tuple<std::string, NormPlace>> {
+class LanguageModelCase : public testing::TestWithParam<std::tuple<std::string, NormPosition>> {
  protected:
   ModelRun run_{std::get<0>(GetParam()), causal_config(std::get<1>(GetParam())), test_vocabulary};
 };
 
 INSTANTIATE_TEST_SUITE_P(All, LanguageModelCase,
                          testing::Combine(testing::ValuesIn(available_backends()),
-                                          testing::Values(NormPlace::pre, NormPlace::post)),
+                                          testing::Values(NormPosition::pre, NormPosition::post)),
                          [](const auto& parameter) {
                            return std::get<0>(parameter.param) +
-                                  (std::get<1>(parameter.param) == NormPlace::pre ? "_pre" : "_post");
+                                  (std::get<1>(parameter.param) == NormPosition::pre ? "_pre" : "_post");
                          });
 
 TEST_P(LanguageModelCase, ALaterTokenChangesNoEarlierLogit) {
@@ -110,7 +110,7 @@ TEST(LanguageModel, HasTheParametersOfADecoderWithoutEncoder) {
 }
 
 TEST(LanguageModel, LearnsASequenceThatRepeats) {
-  ModelRun run("cpu", causal_config(NormPlace::pre), test_vocabulary);
+  ModelRun run("cpu", causal_config(NormPosition::pre), test_vocabulary);
   PackedBatch batch;
   batch.target_in = sequences_of({{0, 4, 8, 0, 4, 8, 0, 4}, {4, 8, 0, 4, 8}});
   batch.target_out = {4, 8, 0, 4, 8, 0, 4, 8, 8, 0, 4, 8, 0};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nmt/model/model.h"
+#include "nmt/ops/elementwise.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
@@ -46,7 +47,7 @@ inline std::vector<Pair> test_pairs() {
       {{3, 4, 5, 6, 7}, {8, 9, 10}}, {{10}, {3, 3, 4, 5}}, {{9, 9, 9, 8, 0, 7, 6}, {}}, {{5, 3}, {7, 0, 6, 5, 4, 3}}};
 }
 
-inline ModelConfig small_config(NormPlace norm, TiedEmbeddings tied, double dropout) {
+inline ModelConfig small_config(NormPosition norm, TiedEmbeddings tied, double dropout) {
   return {.encoder_layers = 2,
           .decoder_layers = 2,
           .width = 8,

@@ -17,7 +17,7 @@ namespace {
 
 struct Case {
   std::string backend;
-  NormPlace norm;
+  NormPosition norm;
   TiedEmbeddings tied;
   double dropout;
   bool language_model = false;
@@ -39,7 +39,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const std::string& backend : available_backends()) {
     if (backend == "closed" || backend == "emulated") continue;  // the golden models go through as much of the code
-    for (const NormPlace norm : {NormPlace::pre, NormPlace::post}) {
+    for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
       for (const TiedEmbeddings tied : {TiedEmbeddings::all, TiedEmbeddings::decoder, TiedEmbeddings::none}) {
         for (const double dropout : {0.0, 0.25}) cases.push_back({backend, norm, tied, dropout});
         if (tied != TiedEmbeddings::decoder) cases.push_back({backend, norm, tied, 0.25, true});
@@ -51,7 +51,7 @@ std::vector<Case> all_cases() {
 
 std::string name_of(const Case& c) {
   constexpr std::array tied = {"all", "decoder", "none"};
-  return c.backend + (c.norm == NormPlace::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
+  return c.backend + (c.norm == NormPosition::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
          (c.dropout > 0 ? "_dropout" : "") + (c.language_model ? "_language_model" : "");
 }
 

@@ -23,7 +23,7 @@ class MatmulCount final : public OpObserver {
 /// layer. Both compute weight gradients per layer.
 TEST(Transformer, DeviceProjectsTheMemoryOnceForAllLayers) {
   const auto matmuls_on = [](const std::string& backend) {
-    ModelConfig config = small_config(NormPlace::pre, TiedEmbeddings::all, 0);
+    ModelConfig config = small_config(NormPosition::pre, TiedEmbeddings::all, 0);
     config.decoder_layers = 5;
     ModelRun run(backend, config, test_vocabulary);
     MatmulCount count;
@@ -45,7 +45,7 @@ TEST(Transformer, HasTheParametersOfPublishedModels) {
 }
 
 TEST(Transformer, GradientDescentReducesTheLoss) {
-  ModelRun run("cpu", small_config(NormPlace::pre, TiedEmbeddings::all, 0), test_vocabulary);
+  ModelRun run("cpu", small_config(NormPosition::pre, TiedEmbeddings::all, 0), test_vocabulary);
   const PackedBatch batch = pack(test_pairs());
   const double before = run.evaluate(batch).loss;
   for (int step = 0; step < 30; ++step) {
@@ -65,7 +65,7 @@ TEST(Transformer, Bf16IsNearF32) {
   constexpr double loss_tolerance = 0.005, gradient_tolerance = 0.06;
   for (const std::string& backend : available_backends()) {
     if (backend == "closed" || backend == "emulated") continue;  // the golden models go through as much of the code
-    for (const NormPlace norm : {NormPlace::pre, NormPlace::post}) {
+    for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
       ModelConfig config = small_config(norm, TiedEmbeddings::all, 0.1);
       config.width = 64;
       config.inner = 128;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "nmt/ops/ops.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 /// The operands that check() refuses, and its messages.

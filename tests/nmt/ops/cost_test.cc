@@ -2,6 +2,8 @@
 #include <map>
 #include <string>
 
+#include "nmt/ops/adam.h"
+#include "nmt/ops/elementwise.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {

@@ -1,4 +1,5 @@
 #include "nmt/ops/cpu/matmul.h"
+#include "nmt/ops/ops.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 /// The same bits again, and the same bits with any number of threads.

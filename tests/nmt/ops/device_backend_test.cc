@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/failure.h"
+#include "nmt/ops/ops.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/failure.h"
+#include "nmt/ops/elementwise.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {

@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/ops.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring::cpu {

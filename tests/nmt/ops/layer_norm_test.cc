@@ -1,3 +1,5 @@
+#include "nmt/ops/layer_norm.h"
+#include "nmt/ops/elementwise.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {

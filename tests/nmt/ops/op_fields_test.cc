@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nmt/ops/op_list.h"
+#include "nmt/ops/ops.h"
 
 namespace babelring {
 namespace {

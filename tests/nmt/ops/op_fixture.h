@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nmt/core/random.h"
+#include "nmt/ops/attention.h"
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
 #include "nmt/ops/staging.h"

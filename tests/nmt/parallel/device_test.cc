@@ -135,19 +135,19 @@ TEST_F(GradientCommTest, Int8GoesThroughHostMemory) {
   config_.gradient_wire = GradientWire::int8;
   EXPECT_EQ(choice("closed"), "through host memory, NCCL cannot add int8 messages of communication.gradient_wire");
   EXPECT_TRUE(FakeNccl::calls(0).empty());
-  config_.all_reduce = GradientPath::nccl;
+  config_.all_reduce = AllReduceAlgorithm::nccl;
   EXPECT_EQ(choice("closed"),
             "communication.all_reduce nccl: NCCL cannot add int8 messages of communication.gradient_wire; use auto");
 }
 
 TEST_F(GradientCommTest, ExplicitChoiceSucceedsOrFails) {
-  config_.all_reduce = GradientPath::nccl;
+  config_.all_reduce = AllReduceAlgorithm::nccl;
   EXPECT_THAT(choice("closed"), StartsWith("nccl: "));
   FakeNccl::plan() = {.rank = 1, .join_result = 1};
   EXPECT_EQ(choice("closed"),
             "communication.all_reduce nccl: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error; use auto");
   EXPECT_EQ(choice("cpu"), "communication.all_reduce nccl: the gradients are in host memory; use auto");
-  config_.all_reduce = GradientPath::ring;
+  config_.all_reduce = AllReduceAlgorithm::ring;
   EXPECT_EQ(choice("closed"), "through host memory, as required by communication.all_reduce=ring");
 }
 

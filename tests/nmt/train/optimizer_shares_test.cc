@@ -137,7 +137,7 @@ TEST(OptimizerShares, HaveNoEffectOnOneHost) {
 std::vector<Collector> train_gpus(TrainConfig config, int ranks, const std::filesystem::path& folder = {},
                                   int hosts = 1) {
   FakeNccl::reset();
-  config.communication.all_reduce = GradientPath::nccl;
+  config.communication.all_reduce = AllReduceAlgorithm::nccl;
   return train_all_ranks(config, ranks, folder, false, "closed", pieces, hosts);
 }
 

@@ -47,8 +47,8 @@ std::vector<float> downloaded(Backend& backend, ConstTensor tensor) {
 /// Sums gradients in the devices' memory, as NCCL does, but by way of the host.
 class DeviceThreads final : public ThreadCommunicator {
  public:
-  DeviceThreads(ThreadGroup& group, int rank, Backend& backend) : ThreadCommunicator(group, rank), backend_(backend) {}
-  bool device_memory() const override { return true; }
+  DeviceThreads(ThreadGroup& group, int rank, Backend& backend)
+      : ThreadCommunicator(group, rank, true), backend_(backend) {}
   Buffer allocate(std::size_t bytes) override { return backend_.allocate(bytes); }
   void all_reduce_start(Tensor tensor) override { to_sum_.push_back(tensor); }
   void all_reduce_finish() override {
@@ -98,11 +98,6 @@ class WeightsAtLosses final : public ThreadCommunicator {
   Backend& backend_;
 };
 
-double parts_of(const StepRecord& step) {
-  return step.data_ms + step.forward_ms + step.backward_ms + step.exposed_communication_ms + step.optimizer_ms +
-         step.other_ms;
-}
-
 /// Updates of one shape, two passes each.
 TrainConfig updates_of_one_shape() {
   TrainConfig config = small_config();
@@ -135,14 +130,14 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
     EXPECT_EQ(repeated[i].weights_digest, given[i].weights_digest) << i + 1;
     EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
     // One third of a whole pass counts as forward, and uploads before it count fully.
-    EXPECT_LE(repeated[i].backward_ms, 2.000001 * repeated[i].forward_ms) << i + 1;
-    EXPECT_GT(repeated[i].backward_ms, 0) << i + 1;
+    EXPECT_LE(repeated[i].times.backward, 2.000001 * repeated[i].times.forward) << i + 1;
+    EXPECT_GT(repeated[i].times.backward, 0) << i + 1;
     for (const StepRecord& step : {given[i], repeated[i]}) {
-      EXPECT_GT(step.forward_ms + step.backward_ms, 0);
-      EXPECT_GE(step.other_ms, 0);
+      EXPECT_GT(step.times.forward + step.times.backward, 0);
+      EXPECT_GE(step.times.other, 0);
       EXPECT_GT(step.busy_fraction, 0);
       EXPECT_LE(step.busy_fraction, 1);
-      EXPECT_NEAR(parts_of(step), step.step_ms, 1e-6 * step.step_ms);
+      EXPECT_NEAR(step.times.sum_of_parts(), step.times.step, 1e-6 * step.times.step);
     }
   }
 }
@@ -161,7 +156,7 @@ TEST(Passes, RepeatedAsGraphsOnTwoRanksChangeNothing) {
     for (const auto& steps : {given[1], repeated[0], repeated[1]}) {
       EXPECT_EQ(steps[i].weights_digest, given[0][i].weights_digest) << i + 1;
     }
-    EXPECT_LE(repeated[1][i].backward_ms, 2.000001 * repeated[1][i].forward_ms) << "given as a whole";
+    EXPECT_LE(repeated[1][i].times.backward, 2.000001 * repeated[1][i].times.forward) << "given as a whole";
   }
 }
 

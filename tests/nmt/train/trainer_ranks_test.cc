@@ -41,7 +41,7 @@ TEST_P(TrainerByUnits, GivesTheSameBitsForEveryNumberOfRanks) {
   config.training.freeze = "*norm*";
   config.model.attention_dropout = config.model.activation_dropout = 0.1;
   config.data.micro_batch_tokens = 16;
-  config.communication.all_reduce = GradientPath::ring;  // for make_gradient_comm(): not NCCL
+  config.communication.all_reduce = AllReduceAlgorithm::ring;  // for make_gradient_comm(): not NCCL
   const std::string device = GetParam();
   if (device == "emulated") {  // slow
     config.training.stop_after = "1u";
@@ -61,14 +61,14 @@ INSTANTIATE_TEST_SUITE_P(Devices, TrainerByUnits, testing::Values("cpu", "closed
 
 /// Trains on a backend whose memory the host cannot access, with gradients reduced through host memory or by NCCL
 /// during backward. Covers validation, checkpoints, resuming, one rank, and two ranks that could share host memory.
-class TrainerOnDevice : public testing::TestWithParam<GradientPath> {};
+class TrainerOnDevice : public testing::TestWithParam<AllReduceAlgorithm> {};
 
 TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
   FakeNccl::reset();
   TrainConfig config = small_config();
   config.training.digest_every = "1u";
   for (const int ranks : {1, 2}) {
-    config.communication.all_reduce = GradientPath::automatic;
+    config.communication.all_reduce = AllReduceAlgorithm::automatic;
     config.training.stop_after = "6u";
     const std::vector<StepRecord> expected = train_steps(config, ranks);
     const TemporaryFolder folder;
@@ -84,11 +84,12 @@ TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
       EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << ranks << " ranks, update " << i + 1;
     }
   }
-  const bool by_nccl = GetParam() == GradientPath::nccl;
+  const bool by_nccl = GetParam() == AllReduceAlgorithm::nccl;
   EXPECT_EQ(FakeNccl::calls(1).size() > 6 * 3, by_nccl) << "several buckets in each update";
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values(GradientPath::ring, GradientPath::nccl));
+INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice,
+                         testing::Values(AllReduceAlgorithm::ring, AllReduceAlgorithm::nccl));
 
 /// For a table shared by embeddings and output projection, GPUs reduce the projection's gradient first and the rows in
 /// use last. All ranks get equal weights, which differ from those of a single all-reduce by rounding only.
@@ -101,9 +102,9 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
     SCOPED_TRACE(fmt::format("{} ranks, {} tokens, micro-batches of {}", ranks, tokens, micro_batch));
     config.data.tokens_per_update = tokens;  // 15: less than one sentence per rank
     config.data.micro_batch_tokens = micro_batch;
-    config.communication.all_reduce = GradientPath::ring;
+    config.communication.all_reduce = AllReduceAlgorithm::ring;
     const std::vector<Collector> whole = train_all_ranks(config, ranks, {}, false, "closed", vocabulary);
-    config.communication.all_reduce = GradientPath::nccl;
+    config.communication.all_reduce = AllReduceAlgorithm::nccl;
     FakeNccl::reset();
     const std::vector<Collector> apart = train_all_ranks(config, ranks, {}, false, "closed", vocabulary);
     const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
@@ -129,7 +130,7 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
 TEST(Trainer, GpusReduceAWholeTableIfItsRowsSaveNothing) {
   TrainConfig config = small_config();
   config.training.stop_after = "2u";
-  config.communication.all_reduce = GradientPath::nccl;
+  config.communication.all_reduce = AllReduceAlgorithm::nccl;
   const auto tables_reduced = [&](const std::string& freeze, int vocabulary) {
     FakeNccl::reset();
     config.training.freeze = freeze;

@@ -60,7 +60,7 @@ class EngineTest : public ::testing::Test {
   static StepRecord usual() {
     StepRecord step;
     step.loss = 4;
-    step.step_ms = 100;
+    step.times.step = 100;
     step.update_target_tokens = 1000;
     return step;
   }
@@ -235,7 +235,7 @@ TEST_F(EngineTest, DistinguishesALostRankFromAStall) {
 TEST_F(EngineTest, RaisesALastingDropInThroughput) {
   train(60);
   StepRecord slow = usual();
-  slow.step_ms = 300;
+  slow.times.step = 300;
   EXPECT_TRUE(train(40, slow).empty());  // shorter than hold_s
   EXPECT_TRUE(train(60).empty());
   auto changes = train(300, slow);
@@ -243,7 +243,7 @@ TEST_F(EngineTest, RaisesALastingDropInThroughput) {
   EXPECT_EQ(changes[0].kind, Kind::throughput_drop);
   EXPECT_THAT(changes[0].message, HasSubstr("3,333 target tokens/s, usually 9"));
   // Between the limits for raising and clearing nothing changes.
-  slow.step_ms = 150;
+  slow.times.step = 150;
   EXPECT_TRUE(train(120, slow).empty());
   changes = train(60);
   ASSERT_EQ(changes.size(), 1u);

@@ -219,10 +219,11 @@ json::value judged(const std::string& bucket_mb, const std::string& device, doub
     for (std::int64_t update = 1; update <= 60; ++update) {
       StepRecord step;
       step.update = update;
-      step.forward_ms = 200, step.backward_ms = 400, step.optimizer_ms = 40, step.data_ms = 2, step.other_ms = 1;
-      step.exposed_communication_ms = 1070;
-      step.communication_ms = 1400;
-      step.step_ms = 1713;
+      step.times.forward = 200, step.times.backward = 400, step.times.optimizer = 40, step.times.data = 2,
+      step.times.other = 1;
+      step.times.exposed_communication = 1070;
+      step.times.communication = 1400;
+      step.times.step = 1713;
       records.push_back(record_of(step, update + 1, rank));
     }
     put(server.store(), std::move(records));

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "insight/what_if/what_if.h"
 #include "tests/insight/report/constructed_run.h"
 #include "tests/server/api_fixture.h"
 #include "tests/soon.h"
@@ -105,8 +106,8 @@ TEST_F(WhatIfRouteTest, ShardsTheOptimizer) {
 TEST_F(WhatIfRouteTest, GivesNoNumberWhereTheModelDoesNotFit) {
   constructed::ConstructedRun run = network_bound_run();
   // Ranks wait long at the end although the sums are short and could be hidden: for a reason outside of the model.
-  run.step.backward_ms = 100, run.step.exposed_communication_ms = 60, run.step.communication_ms = 900;
-  run.step.step_ms = 200 + 3;
+  run.step.times.backward = 100, run.step.times.exposed_communication = 60, run.step.times.communication = 900;
+  run.step.times.step = 200 + 3;
   add(run);
   const json::object odd = answer("?hosts=4");
   EXPECT_FALSE(odd.at("fits").as_bool());
@@ -127,11 +128,11 @@ TEST_F(WhatIfRouteTest, RefusesSetupsThatNoRunCanHave) {
   EXPECT_EQ(refusal("?link_gbit=0"), "400 bad_parameter: link_gbit: expected a number from 0.001 to 10000, found 0");
   EXPECT_EQ(refusal("?wire=f16"), "400 bad_parameter: wire: expected one of f32, bf16, int8, found 'f16'");
   EXPECT_EQ(refusal("?algorithm=star"),
-            "400 bad_parameter: algorithm: expected one of ring, tree, two_level, one-copy, staged, found 'star'");
+            "400 bad_parameter: algorithm: expected one of ring, tree, two_level, shared_memory, staged, found 'star'");
   EXPECT_EQ(refusal("?hosts=64&ranks_per_host=64"),
             "422 prediction_refused: hosts, ranks_per_host: found 4096 ranks, expected at most 1024");
-  EXPECT_EQ(refusal("?algorithm=one-copy"),
-            "422 prediction_refused: algorithm: found one-copy with 2 hosts, expected 1 host");
+  EXPECT_EQ(refusal("?algorithm=shared_memory"),
+            "422 prediction_refused: algorithm: found shared_memory with 2 hosts, expected 1 host");
   EXPECT_THAT(refusal("?colour=red"), HasSubstr("400 unknown_parameter"));
   EXPECT_EQ(babelring::testing::Client(server.port()).get("/api/v1/runs/r_01J8ZQ4T5W6X7Y8Z9A0B1C2D30/what-if").status,
             404);

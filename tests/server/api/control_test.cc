@@ -110,7 +110,7 @@ TEST_F(ControlTest, EstimatesFromTheConfigurationAndComparableRuns) {
   std::vector<Record> records = {testing::record_of(started, 1)};
   for (std::int64_t update = 1; update <= 23; ++update) {  // 1000 ms while it warms up, then 51 to 70
     records.push_back(testing::step_record(update + 1, update));
-    std::get<StepRecord>(records.back().body).step_ms = update <= 3 ? 1000 : 47 + static_cast<double>(update);
+    std::get<StepRecord>(records.back().body).times.step = update <= 3 ? 1000 : 47 + static_cast<double>(update);
   }
   for (Record& record : records) record.header.run = run;
   server.store().write([&](store::Database& database) {

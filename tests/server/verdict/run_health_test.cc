@@ -34,10 +34,10 @@ class HealthTest : public testing::ApiFixture {
   void train(std::int64_t count, std::int64_t bad = 0, double busy = 0.9) {
     std::vector<Record> records;
     for (std::int64_t i = 0; i < count; ++i) {
-      StepRecord step{.update = ++update_, .loss = 3, .step_ms = 100};
-      step.forward_ms = 40;
-      step.backward_ms = 55;
-      step.optimizer_ms = 5;
+      StepRecord step{.update = ++update_, .loss = 3, .times = {.step = 100}};
+      step.times.forward = 40;
+      step.times.backward = 55;
+      step.times.optimizer = 5;
       step.busy_fraction = busy;
       step.skipped = i >= count - bad;
       if (step.skipped) step.loss = NAN;

@@ -86,7 +86,7 @@ TEST_F(StoredHistoryTest, GivesTheReportOfTheSpoolsOfALongRun) {
   add(record);
   for (std::int64_t update = 1; update <= 300'000; update += update % 640 == 0 ? 12'801 : 1) {
     record.header.time_ms += 100;
-    record.body = StepRecord{.update = update, .step_ms = 90 + static_cast<double>(update % 7), .forward_ms = 80};
+    record.body = StepRecord{.update = update, .times = {.step = 90 + static_cast<double>(update % 7), .forward = 80}};
     add(record);
   }
   expect_equal_reports();

@@ -66,11 +66,11 @@ RowSums sums_of_row(const T* x, std::int64_t width) {
   return sums;
 }
 
-/// gradient = e^(x - largest) to_p - share; may be x.
+/// gradient = e^(x - largest) to_p - spread; may be x.
 template <class T>
-void write_gradient(const T* x, T* gradient, std::int64_t width, float largest, float to_p, float share) {
+void write_gradient(const T* x, T* gradient, std::int64_t width, float largest, float to_p, float spread) {
   const Exponent exponent(largest);
-  const Vec16f factor = broadcast(to_p), less = broadcast(-share);
+  const Vec16f factor = broadcast(to_p), less = broadcast(-spread);
   for_lanes(width, [&](std::int64_t i, auto mask) {
     __builtin_prefetch(x + width + i, 1, 2);  // the next row
     const Vec16f power = exponent.power(load_lanes(x + i, mask));
@@ -118,10 +118,10 @@ void row_loss(const CrossEntropy& op, std::int64_t row) {
   if (op.predicted) op.predicted.as<std::int32_t>()[row] = first_place(x, width, sums.largest);
   if (!op.dlogits) return;
   T* gradient = op.dlogits.as<T>() + row * op.dlogits.row_stride;
-  const float share = op.gradient_scale * op.smoothing / static_cast<float>(width);
-  write_gradient(x, gradient, width, sums.largest, op.gradient_scale / static_cast<float>(sums.exponentials), share);
+  const float spread = op.gradient_scale * op.smoothing / static_cast<float>(width);
+  write_gradient(x, gradient, width, sums.largest, op.gradient_scale / static_cast<float>(sums.exponentials), spread);
   const auto p = static_cast<float>(std::exp(-nll));
-  gradient[target] = rounded<T>(op.gradient_scale * p - share - op.gradient_scale * (1 - op.smoothing));
+  gradient[target] = rounded<T>(op.gradient_scale * p - spread - op.gradient_scale * (1 - op.smoothing));
 }
 
 /// The k best so far, in falling order. Offered in rising order of index, so an equal score stays behind.

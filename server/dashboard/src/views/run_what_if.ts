@@ -34,7 +34,7 @@ export const SLIDERS: readonly Slider[] = [
 export type Choice = { name: 'wire' | 'algorithm' | 'optimizer'; label: string; words: Record<string, string> };
 
 const ALGORITHMS = {
-  'one-copy': 'shared memory, one host',
+  shared_memory: 'shared memory, one host',
   ring: 'ring',
   two_level: 'two levels',
   staged: 'staged ring, of GPUs without NCCL',

@@ -20,14 +20,14 @@ Walk walk(const std::vector<std::string>& hosts) {
   Walk walk;
   int rank = 0;
   do {
-    const RingPlace place = ring_place(hosts, rank);
-    EXPECT_EQ(place.position, static_cast<int>(walk.ranks.size()));
-    EXPECT_EQ(place.ranks, static_cast<int>(hosts.size()));
-    EXPECT_EQ(ring_place(hosts, place.right).left, rank);
-    EXPECT_EQ(place.order[walk.ranks.size()], rank);
+    const RingPosition ring = ring_position(hosts, rank);
+    EXPECT_EQ(ring.position, static_cast<int>(walk.ranks.size()));
+    EXPECT_EQ(ring.ranks, static_cast<int>(hosts.size()));
+    EXPECT_EQ(ring_position(hosts, ring.right).left, rank);
+    EXPECT_EQ(ring.order[walk.ranks.size()], rank);
     walk.ranks.push_back(rank);
-    walk.between_hosts += hosts[static_cast<std::size_t>(rank)] != hosts[static_cast<std::size_t>(place.right)] ? 1 : 0;
-    rank = place.right;
+    walk.between_hosts += hosts[static_cast<std::size_t>(rank)] != hosts[static_cast<std::size_t>(ring.right)] ? 1 : 0;
+    rank = ring.right;
   } while (rank != 0 && walk.ranks.size() < hosts.size());
   return walk;
 }
@@ -79,13 +79,13 @@ TEST(HostNames, AvoidsBridgesOnlyIfAnotherNetworkRemains) {
   EXPECT_EQ(bridges_to_avoid({}, {eth}), std::vector<std::string>());
 }
 
-TEST(HostPlace, JoinsRanksOfOneIndexOverHosts) {
+TEST(HostPosition, JoinsRanksOfOneIndexOverHosts) {
   const std::vector<std::string> by_node = {"b", "a", "b", "a", "c", "c"};
   const std::vector<std::vector<int>> rings = {{0, 1, 4}, {2, 3, 5}};
   for (std::size_t index = 0; index < rings.size(); ++index) {
     for (std::size_t host = 0; host < 3; ++host) {
       const int rank = rings[index][host];
-      const std::optional<HostPlace> place = host_place(by_node, rank);
+      const std::optional<HostPosition> place = host_position(by_node, rank);
       ASSERT_TRUE(place);
       EXPECT_EQ(place->local_ranks, (std::vector{rings[0][host], rings[1][host]}));
       EXPECT_EQ(place->between.position, static_cast<int>(host));
@@ -96,16 +96,16 @@ TEST(HostPlace, JoinsRanksOfOneIndexOverHosts) {
   }
 }
 
-TEST(HostPlace, IsARingOfOneOnASingleHost) {
-  const std::optional<HostPlace> place = host_place({"a", "a", "a"}, 1);
+TEST(HostPosition, IsARingOfOneOnASingleHost) {
+  const std::optional<HostPosition> place = host_position({"a", "a", "a"}, 1);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->local_ranks, (std::vector{0, 1, 2}));
   EXPECT_EQ(place->between.ranks, 1);
   EXPECT_EQ(place->between.right, 1);
 }
 
-TEST(HostPlace, IsAbsentOnEveryRankIfHostsDiffer) {
-  for (int rank = 0; rank < 4; ++rank) EXPECT_FALSE(host_place({"a", "b", "b", "b"}, rank)) << rank;
+TEST(HostPosition, IsAbsentOnEveryRankIfHostsDiffer) {
+  for (int rank = 0; rank < 4; ++rank) EXPECT_FALSE(host_position({"a", "b", "b", "b"}, rank)) << rank;
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST(GssmData, HoldsTheGeneratedSequencesAndTheirEntropy) {
     const IdSequences ids(options.output / set.target_ids.name, 4);
     for (std::int64_t i = 0; i < set.sentences; ++i) {
       std::vector<std::int32_t> expected(32);
-      const GssmPlace place{.seed = 5, .update = update, .sequence = i};
+      const SequenceId place{.seed = 5, .update = update, .sequence = i};
       generator.generate(generator.kernels(place), place, expected);
       EXPECT_EQ(std::vector<std::int32_t>(ids[i].begin(), ids[i].end()), expected) << name << " " << i;
     }

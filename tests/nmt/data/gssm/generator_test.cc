@@ -12,7 +12,7 @@
 namespace babelring {
 namespace {
 
-std::vector<std::int32_t> generate(const GssmGenerator& generator, const GssmPlace& place, std::size_t length) {
+std::vector<std::int32_t> generate(const GssmGenerator& generator, const SequenceId& place, std::size_t length) {
   std::vector<std::int32_t> tokens(length);
   generator.generate(generator.kernels(place), place, tokens);
   return tokens;
@@ -20,7 +20,7 @@ std::vector<std::int32_t> generate(const GssmGenerator& generator, const GssmPla
 
 TEST(GssmGenerator, ASequenceIsAPureFunctionOfItsPlace) {
   const GssmGenerator generator(make_gssm_graph(chain_graph())), again(make_gssm_graph(chain_graph()));
-  const GssmPlace place{.seed = 3, .update = 17, .sequence = 5};
+  const SequenceId place{.seed = 3, .update = 17, .sequence = 5};
   const std::vector<std::int32_t> tokens = generate(generator, place, 64);
   EXPECT_EQ(tokens, generate(again, place, 64));
   EXPECT_EQ(tokens.front(), 0);

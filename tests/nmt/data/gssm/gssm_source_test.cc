@@ -75,7 +75,7 @@ TEST(GssmHeldOut, HoldsTheSequencesOfUpdateMinusOneAndTheirEntropy) {
   const GssmHeldOut held_out(make_gssm_graph(chain_graph()), "test", 6, 12, 5);
   std::vector<std::int32_t> tokens(12), expected(12);
   held_out.read(3, tokens);
-  const GssmPlace place{.seed = 5, .update = -1, .sequence = 3};
+  const SequenceId place{.seed = 5, .update = -1, .sequence = 3};
   held_out.generator().generate(held_out.generator().kernels(place), place, expected);
   EXPECT_EQ(tokens, expected);
   const double nats = estimate_entropy(held_out.generator(), {.seed = 5, .update = -1}, 6, 12, 1).nats;

@@ -106,7 +106,7 @@ class GssmLikelihoodTest : public testing::TestWithParam<Case> {
     generator_.generate(kernels_, place_, tokens_);
   }
   GssmGenerator generator_;
-  GssmPlace place_{.seed = 2, .update = 3, .sequence = 4};
+  SequenceId place_{.seed = 2, .update = 3, .sequence = 4};
   GssmKernels kernels_;
   std::vector<std::int32_t> tokens_;
 };
@@ -144,7 +144,7 @@ TEST(GssmLikelihood, EqualsTheFullMatrixWithManyStates) {
   const GssmGenerator generator(make_gssm_graph(options));
   GssmLikelihood likelihood(generator.graph());
   for (const std::int64_t sequence : {0, 1}) {
-    const GssmPlace place{.seed = 1, .update = 1, .sequence = sequence};
+    const SequenceId place{.seed = 1, .update = 1, .sequence = sequence};
     std::vector<std::int32_t> tokens(8);
     std::vector<double> log_probabilities(tokens.size() - 1);
     generator.generate(generator.kernels(place), place, tokens);

@@ -1,4 +1,5 @@
 """The compiled kernels for sm_90: registers, spills, and instructions of hot loops. No device is needed."""
+
 import concurrent.futures
 import itertools
 import os

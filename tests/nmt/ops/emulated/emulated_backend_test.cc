@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
+#include "nmt/ops/adam.h"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 namespace {

@@ -40,11 +40,11 @@ PackedBatch batch_of(std::int64_t sentences, std::int64_t source_tokens, std::in
 
 /// A dry run gives exactly the memory of a real pass.
 TEST(DryRun, EqualsTheMemoryOfARealPass) {
-  for (const NormPlace norm : {NormPlace::pre, NormPlace::post}) {
+  for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       ModelConfig config = small_config().model;
       config.norm = norm;
-      const bool emulated = norm == NormPlace::pre && dtype == DType::bf16;
+      const bool emulated = norm == NormPosition::pre && dtype == DType::bf16;
       const auto backend = make_test_backend(emulated ? "emulated" : "closed");
       Transformer model(config, pieces, 0.1f, *backend, dtype);
       model.initialize(*backend, 1);

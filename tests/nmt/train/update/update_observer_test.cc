@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/data/text_source.h"
+#include "nmt/ops/elementwise.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -32,7 +33,7 @@ class ObservesSome final : public UpdateObserver, public OpObserver {
   }
   void end(const StepRecord& record) override {
     ended.push_back(record.update);
-    EXPECT_GT(record.step_ms, 0);
+    EXPECT_GT(record.times.step, 0);
   }
   Watch watch() const override { return Watch::values; }
   void enter(const char* range) override {

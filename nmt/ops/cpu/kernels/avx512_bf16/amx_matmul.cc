@@ -187,8 +187,8 @@ class Run {
   }
 
  private:
-  /// Elements [k, k + k_chunk) of the sums, for n_count panels of columns. On every thread: each packs a share of B,
-  /// then has a share of the rows, or, where they are few, of the columns.
+  /// Elements [k, k + k_chunk) of the sums, for n_count panels of columns. On every thread: each packs a part of B,
+  /// then has a part of the rows, or, where they are few, of the columns.
   void pass(std::int64_t k, std::int64_t n, std::int64_t n_count) {
     const std::int64_t depth = std::min(k_chunk_, p_.k - k), thread = omp_get_thread_num();
     const std::int64_t threads = omp_get_num_threads();
