@@ -178,6 +178,15 @@ std::vector<ReceivedHeartbeat> Supervisor::beats_of(const store::LaunchRow& run)
   return parts_.heartbeats.of(run.id, run.attempt);
 }
 
+/// A scheduler calls an attempt pending also while it suspends it, and for a moment after its own restart.
+bool Supervisor::has_begun(const store::LaunchRow& run) const {
+  if (!beats_of(run).empty()) return true;
+  auto reader = parts_.store.reader(store::Store::For::own);
+  return std::ranges::any_of(store::list_attempts(*reader, run.number), [&](const store::AttemptRow& attempt) {
+    return attempt.attempt == run.attempt && attempt.first_update;
+  });
+}
+
 void Supervisor::supervise(const store::LaunchRow& run) {
   const auto profile = parts_.profiles.find(run.profile);
   if (profile == parts_.profiles.end()) {
@@ -266,7 +275,10 @@ void Supervisor::poll(const store::LaunchRow& row, const Profile& profile, Launc
       return;
     case ProcessStatus::Kind::pending:
       watch.set_pending(now_);
-      if (run.state == RunState::stopping && watch.ending() == nullptr) {
+      if (run.state != RunState::stopping) return;
+      if (has_begun(run)) {
+        check_living(run, profile, launcher, watch);
+      } else if (watch.ending() == nullptr) {
         begin_ending(run, launcher, watch, {RunEvent::ended_on_request, "stopped before it started", ""});
       }
       return;

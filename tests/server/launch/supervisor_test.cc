@@ -103,6 +103,28 @@ TEST_F(SupervisorTest, StopsAtOnceOrWithinTheGrace) {
   EXPECT_EQ(state(third), "stopped") << "it had not begun";
 }
 
+/// Slurm calls a job pending also while it suspends it, and for a moment after a restart of its controller.
+TEST_F(SupervisorTest, OnlyAPendingRunThatHasNotBegunIsCancelledByAStop) {
+  const std::string begun = submit(1), waiting = submit(1);
+  pass();
+  beat(begun, 0);
+  pass();
+  ASSERT_EQ(state(begun), "running");
+  for (const std::int64_t pid : {1001, 1002}) fake_->statuses[pid] = {.kind = ProcessStatus::Kind::pending};
+  stop(begun, store::StopMode::checkpoint, 60);
+  stop(waiting, store::StopMode::checkpoint, 60);
+  pass(3);
+  EXPECT_EQ(fake_->killed, std::vector<std::int64_t>{1002});
+  EXPECT_EQ(state(waiting), "stopped");
+  EXPECT_EQ(row(waiting).detail, "stopped before it started");
+  EXPECT_EQ(state(begun), "stopping");
+  fake_->statuses[1001] = {.kind = ProcessStatus::Kind::alive};
+  say(begun, "stopped");
+  fake_->statuses[1001] = {.kind = ProcessStatus::Kind::ended, .exit_code = 0};
+  pass();
+  EXPECT_EQ(state(begun), "stopped");
+}
+
 TEST_F(SupervisorTest, AnAttemptThatWillNotEndIsKilledUrgently) {
   const std::string run = started();
   fake_->obeys = false;
