@@ -85,6 +85,8 @@ def wrong_options(text: str) -> list[str]:
 class Documents(unittest.TestCase):
     def test_paths_exist(self) -> None:
         for document in DOCUMENTS:
+            if document.name == "configuration.md":  # its texts name files of a run's folder
+                continue
             for path in named_paths(document.read_text(encoding="utf-8")):
                 with self.subTest(document=document.name, path=path):
                     self.assertTrue(any(ROOT.glob(path.rstrip("/"))), "no such file or folder")

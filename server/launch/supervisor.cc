@@ -178,15 +178,6 @@ std::vector<ReceivedHeartbeat> Supervisor::beats_of(const store::LaunchRow& run)
   return parts_.heartbeats.of(run.id, run.attempt);
 }
 
-/// A scheduler calls an attempt pending also while it suspends it, and for a moment after its own restart.
-bool Supervisor::has_begun(const store::LaunchRow& run) const {
-  if (!beats_of(run).empty()) return true;
-  auto reader = parts_.store.reader(store::Store::For::own);
-  return std::ranges::any_of(store::list_attempts(*reader, run.number), [&](const store::AttemptRow& attempt) {
-    return attempt.attempt == run.attempt && attempt.first_update;
-  });
-}
-
 void Supervisor::supervise(const store::LaunchRow& run) {
   const auto profile = parts_.profiles.find(run.profile);
   if (profile == parts_.profiles.end()) {
@@ -276,7 +267,9 @@ void Supervisor::poll(const store::LaunchRow& row, const Profile& profile, Launc
     case ProcessStatus::Kind::pending:
       watch.set_pending(now_);
       if (run.state != RunState::stopping) return;
-      if (has_begun(run)) {
+      // Schedulers call an attempt pending also while they suspend it, and for a moment after their own restart.
+      if (!beats_of(run).empty() ||
+          store::has_steps(*parts_.store.reader(store::Store::For::own), run.number, run.attempt)) {
         check_living(run, profile, launcher, watch);
       } else if (watch.ending() == nullptr) {
         begin_ending(run, launcher, watch, {RunEvent::ended_on_request, "stopped before it started", ""});
@@ -331,12 +324,11 @@ void Supervisor::grow(const store::LaunchRow& run, const Profile& profile, Launc
   const auto chosen = hosts_.choose(profile, run.world_size, needs_power_of_two(run.config), now_);
   if (!chosen || chosen->ranks < run.world_size) return;  // hosts cool down
   const std::optional<bool> answer = launcher.hosts_answer(profile, chosen->hosts);
-  if (!answer) return;
-  if (!*answer) {
+  if (!answer.value_or(true)) {
     spdlog::info("run {} attempt {}: a missing host does not answer yet", run.id, run.attempt);
     watch.looked_for_hosts();
-    return;
   }
+  if (!answer.value_or(false)) return;
   const std::string cause = fmt::format("all hosts answer: continues with {} ranks", run.world_size);
   spdlog::info("run {} attempt {}: {}", run.id, run.attempt, cause);
   watch.begin_suspending(cause, now_);

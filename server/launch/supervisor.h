@@ -92,8 +92,6 @@ class Supervisor {
               const ProcessStatus& status);
   void change(const store::LaunchRow& run, store::RunEvent event, const std::string& cause);
   std::vector<ReceivedHeartbeat> beats_of(const store::LaunchRow& run) const;
-  /// True if a rank of the current attempt has reported.
-  bool has_begun(const store::LaunchRow& run) const;
   WatchTimes times_of(const store::LaunchRow& run) const;
 
   SupervisorParts parts_;

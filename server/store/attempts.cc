@@ -254,6 +254,12 @@ std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run) {
   return reader.database.prepare(sql).bind(run).all<AttemptRow>();
 }
 
+bool has_steps(Reader& reader, std::int64_t run, std::int64_t attempt) {
+  return reader.database.prepare("SELECT EXISTS (SELECT 1 FROM steps WHERE run = ? AND rank = 0 AND attempt = ?)")
+      .bind(run, attempt)
+      .value<bool>();
+}
+
 std::string folder_of(Reader& reader, std::int64_t run) {
   return reader.database.prepare("SELECT folder FROM launches WHERE run = ?").bind(run).value<std::string>();
 }

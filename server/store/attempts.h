@@ -140,6 +140,8 @@ std::vector<LaunchRow> ending_externals(Reader& reader);
 std::pair<Outcome, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
 /// Oldest first.
 std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run);
+/// True if rank 0 has reported an update of this attempt.
+bool has_steps(Reader& reader, std::int64_t run, std::int64_t attempt);
 /// The run's folder if the server started it; otherwise empty.
 std::string folder_of(Reader& reader, std::int64_t run);
 

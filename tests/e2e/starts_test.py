@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import unittest
 from typing import Any
 
 from cases import SystemTest
-from system import AS_ROOT, MPIRUN, Run, call, prepare, spool_records, wait_ended, wait_for
+from system import AS_ROOT, BIN, MPIRUN, ROOT, Run, call, prepare, spool_records, wait_ended, wait_for
 
 LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
 # Sources of shared objects that answer in the place of a library of another version.
@@ -31,6 +32,13 @@ const struct version* dnnl_version(void) {
 }
 """,
 }
+
+
+class HelpTest(unittest.TestCase):
+    def test_the_document_of_all_keys_is_that_of_the_help(self) -> None:
+        script = ROOT / "scripts/configuration_docs.py"
+        done = subprocess.run([script, BIN / "worker", "--check"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class StartsTest(SystemTest):
