@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds every #include against the plan of the house: rooms see only the rooms below them, and a library from outside
+"""Holds every #include, and every import of the page, against the plan of the house: rooms see only the rooms below them, and a library from outside
 is seen only in its own room. Finds comments and documents that name a source file that is gone. Prints one line a violation and
 exits 1 when there is any.
 
@@ -9,6 +9,7 @@ exits 1 when there is any.
 from __future__ import annotations
 
 import pathlib
+import posixpath
 import re
 import sys
 
@@ -70,6 +71,14 @@ ROOMS: dict[str, list[str]] = {
     "server/telemetry": ["server/artifacts", "server/events", "server/launch", "server/translate"],
     "server/api": ["server/telemetry", "server/verdict", "server/alerts"],
     "server": ["server/api", "nmt/core"],
+    "server/dashboard/src/styles": [],
+    "server/dashboard/src/lib": [],
+    "server/dashboard/src/api": ["server/dashboard/src/lib"],
+    "server/dashboard/src/data": ["server/dashboard/src/api"],
+    "server/dashboard/src/charts": ["server/dashboard/src/data"],
+    "server/dashboard/src/views": ["server/dashboard/src/charts", "server/dashboard/src/styles"],
+    "server/dashboard/src/views/runs": ["server/dashboard/src/views"],
+    "server/dashboard/src": ["server/dashboard/src/views/runs"],
 }
 
 #: Headers from outside that only some paths may include: (header pattern, prefixes of paths, description).
@@ -93,6 +102,8 @@ SOURCES = {".h", ".cc", ".cu", ".cuh"}
 OUTSIDE = ("linux/", "mpi.h", "nccl.h")
 _NAMED_FILE = re.compile(r"(?<![\w/.*])[a-z][a-z0-9_/]*\.(?:h|cc|cu|cuh)\b")
 _COMMENT = re.compile(r"//.*")
+#: A relative import of TypeScript, for its values or its types alone.
+_IMPORT = re.compile(r"""(?:from|import|import\() *'(\.[^']+)'""")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -132,7 +143,12 @@ def include_fault(root: pathlib.Path, path: str, quoted: bool, header: str) -> s
     room = room_of(path)
     if room and header.startswith("tests/"):
         return f'"{header}": {room} includes a test'
-    target = room_of(header)
+    return sight_fault(path, header)
+
+
+def sight_fault(path: str, header: str) -> str | None:
+    """The violation of a source that sees another one, or None."""
+    room, target = room_of(path), room_of(header)
     if room and target and target not in visible(room):
         return f'"{header}": {room} must not see {target}; it sees {", ".join(sorted(visible(room) - {room})) or "nothing"}'
     return None
@@ -164,6 +180,12 @@ def violations(root: pathlib.Path) -> list[str]:
             fault = include_fault(root, str(path), match[1] == '"', match[2])
             if fault:
                 out.append(f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}: {fault}")
+    for path in check.files(root, ("server/dashboard/src",), {".ts"}):
+        text = (root / path).read_text(encoding="utf-8")
+        for match in _IMPORT.finditer(text):
+            fault = sight_fault(str(path), posixpath.normpath(f"{path.parent}/{match[1]}"))
+            if fault:
+                out.append(f"{path}:{text.count(chr(10), 0, match.start(1)) + 1}: {fault}")
     return out + dead_names(root)
 
 

@@ -11,7 +11,7 @@ import {
   readWindow,
   shareOf,
   stackOf,
-} from '../../server/dashboard/src/lib/lab';
+} from '../../server/dashboard/src/data/lab';
 import {
   compareProbes,
   distanceOf,
@@ -19,7 +19,7 @@ import {
   type Probe,
   type ProbeRecord,
   sampledPlace,
-} from '../../server/dashboard/src/lib/probe_compare';
+} from '../../server/dashboard/src/data/probe_compare';
 import { oneAtATime } from '../../server/dashboard/src/lib/work';
 import { parseSettings, settingsText, SLIDERS, stopsOf } from '../../server/dashboard/src/views/run_what_if';
 

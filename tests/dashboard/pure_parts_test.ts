@@ -2,7 +2,7 @@ import * as format from '../../server/dashboard/src/lib/format';
 import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/stream';
 import { ALL_PARTS, partsOf } from '../../server/dashboard/src/data/run_data';
 import { defaultView, hashOfRun, parseRoute } from '../../server/dashboard/src/lib/routes';
-import { ageMs, isSettled, staleForMs } from '../../server/dashboard/src/lib/runs';
+import { ageMs, isSettled, staleForMs } from '../../server/dashboard/src/data/runs';
 import {
   alignOnFirst,
   appendTail,

@@ -11,7 +11,7 @@ import {
   setName,
   timeLeft,
   timeLeftUntil,
-} from '../../server/dashboard/src/lib/runs';
+} from '../../server/dashboard/src/data/runs';
 import { Slices } from '../../server/dashboard/src/lib/work';
 import { meaningOf, withChange } from '../../server/dashboard/src/views/alerts';
 import { auditQuery, runOf, shortRoute } from '../../server/dashboard/src/views/audit';

@@ -16,7 +16,7 @@ import {
   parseSweep,
   shadeOf,
   sweepQuery,
-} from '../../server/dashboard/src/lib/sweep';
+} from '../../server/dashboard/src/data/sweep';
 import { compareHash } from '../../server/dashboard/src/views/sweep_page';
 import { describe, expect, it } from 'vitest';
 

@@ -4,7 +4,7 @@ import type { Child } from '../lib/dom';
 import * as format from '../lib/format';
 import { formatBytes, formatBytesPerSecond, formatMs, formatPercent, formatSi } from '../lib/format';
 import type { ViewState } from '../lib/routes';
-import { STEP_PARTS } from '../lib/runs';
+import { STEP_PARTS } from '../data/runs';
 import type { EvalKey, Layer } from './lines';
 import { checkpointMarks, evalLines, eventMarks, type Format, sideBySide, smoothed, stacked } from './lines';
 import type { ChartData, Line } from './plot';

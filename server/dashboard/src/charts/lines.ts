@@ -3,7 +3,7 @@ import type { RunData } from '../data/run_data';
 import { type XAxis, xColumn, xOfStep, xOfTime, xValue } from '../lib/axes';
 import { formatCount } from '../lib/format';
 import type { ViewState } from '../lib/routes';
-import { setName } from '../lib/runs';
+import { setName } from '../data/runs';
 import { alignOnFirst, type Column, describeSampling, ema, type Series, stack } from '../lib/series';
 import type { ChartData, Line, Mark } from './plot';
 

@@ -3,7 +3,7 @@ import type { NodeItem } from '../api/types';
 import { type Child, h } from '../lib/dom';
 import * as format from '../lib/format';
 import { DASH, formatBytes, formatPercent } from '../lib/format';
-import { ageMs } from '../lib/runs';
+import { ageMs } from '../data/runs';
 import { ListPage, RunNames } from './list_page';
 import { type Page, type Place, table } from './parts';
 

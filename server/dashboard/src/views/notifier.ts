@@ -1,7 +1,7 @@
 import { request } from '../api/client';
 import type { Run } from '../api/types';
 import { hashOfRun } from '../lib/routes';
-import { localTimes } from '../lib/runs';
+import { localTimes } from '../data/runs';
 
 export type News = { run: string; title: string; text: string };
 

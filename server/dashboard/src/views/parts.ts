@@ -2,7 +2,7 @@ import { BASE, explain } from '../api/client';
 import type { Artifact, Run } from '../api/types';
 import { type Child, h, patchChildren, setText, swatch, tinted } from '../lib/dom';
 import { formatDuration } from '../lib/format';
-import { staleForMs } from '../lib/runs';
+import { staleForMs } from '../data/runs';
 import { Life, oneAtATime } from '../lib/work';
 
 export type StatusKind = 'loading' | 'live' | 'reconnecting' | 'stale' | 'finished';

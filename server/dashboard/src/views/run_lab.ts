@@ -1,4 +1,4 @@
-import * as lab from '../lib/lab';
+import * as lab from '../data/lab';
 import { getJson, request, withRetries } from '../api/client';
 import { may } from '../api/session';
 import type { Artifact, TraceRequest } from '../api/types';

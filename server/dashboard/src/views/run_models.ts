@@ -4,7 +4,7 @@ import type { Checkpoint, Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { type Child, copyText, h, instead, valueOf } from '../lib/dom';
 import { formatBytes, formatCount, formatFixed, formatLoss, formatMs, formatPercent, formatTime } from '../lib/format';
-import { setName } from '../lib/runs';
+import { setName } from '../data/runs';
 import { badge, labelled, type Owner, type Section, status, table } from './parts';
 import type { RunContext } from './run_sections';
 

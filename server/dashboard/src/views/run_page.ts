@@ -7,7 +7,7 @@ import { xValue } from '../lib/axes';
 import { h, instead, replaceChildren, setText } from '../lib/dom';
 import { formatDateTime } from '../lib/format';
 import { hashOfRun, type ViewState } from '../lib/routes';
-import { isLive, isSettled, percentDone, staleForMs } from '../lib/runs';
+import { isLive, isSettled, percentDone, staleForMs } from '../data/runs';
 import { Life, Refresher } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf, followPrinting, type Printable, Toolbar } from './chart_grid';
 import { Owner, type Page, type Place } from './parts';

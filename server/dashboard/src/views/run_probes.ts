@@ -2,8 +2,8 @@ import { BASE, explain, fetchText } from '../api/client';
 import type { Artifact } from '../api/types';
 import { type Child, h, valueOf } from '../lib/dom';
 import { formatBytes, formatCount, formatScientific, formatSignificant, formatTime } from '../lib/format';
-import { Artifacts } from '../lib/lab';
-import * as probe from '../lib/probe_compare';
+import { Artifacts } from '../data/lab';
+import * as probe from '../data/probe_compare';
 import { artifactFile, labelled, type Owner, type Section, status, table } from './parts';
 import type { RunContext } from './run_sections';
 

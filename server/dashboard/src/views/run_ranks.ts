@@ -6,7 +6,7 @@ import { rangeOnServer } from '../lib/axes';
 import { type Child, h, keep, valueOf } from '../lib/dom';
 import * as format from '../lib/format';
 import { DEFAULT_HEAT, type ViewState } from '../lib/routes';
-import { ageMs, STEP_PARTS } from '../lib/runs';
+import { ageMs, STEP_PARTS } from '../data/runs';
 import { type Owner, type Section, table } from './parts';
 import type { RunContext } from './run_sections';
 

@@ -6,7 +6,7 @@ import { type Child, h } from '../lib/dom';
 import * as format from '../lib/format';
 import { formatCount, formatFixed, formatLoss, formatMs, formatPercent, formatSi } from '../lib/format';
 import { hashOfSweep } from '../lib/routes';
-import * as runs from '../lib/runs';
+import * as runs from '../data/runs';
 import { splitBar, stateBadge, status } from './parts';
 
 /// The box's style by the level of the verdict.

@@ -3,7 +3,7 @@ import type { StepParts, StepSetup, WhatIfAnswer } from '../api/types';
 import { type Child, h, valueOf } from '../lib/dom';
 import * as format from '../lib/format';
 import { formatCount, formatMs, formatPercent } from '../lib/format';
-import { STEP_PARTS } from '../lib/runs';
+import { STEP_PARTS } from '../data/runs';
 import { labelled, legendItems, options, type Owner, type Section, splitBar, status, table } from './parts';
 import type { RunContext } from './run_sections';
 

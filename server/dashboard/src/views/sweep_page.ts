@@ -1,11 +1,11 @@
 import '../styles/compare.css';
-import * as sweep from '../lib/sweep';
+import * as sweep from '../data/sweep';
 import { explain, getAll } from '../api/client';
 import type { Run } from '../api/types';
 import { type Child, COLORS, h, replaceChildren, setText, svg, swatch, tinted, valueOf } from '../lib/dom';
 import { DASH, formatCount, formatSignificant } from '../lib/format';
 import { hashOf, hashOfRun, MAX_COMPARED } from '../lib/routes';
-import { type Axis, type Cell, type Group, type Metric, type Row, shortKey } from '../lib/sweep';
+import { type Axis, type Cell, type Group, type Metric, type Row, shortKey } from '../data/sweep';
 import { options, Owner, type Page, type Place, type Section, table } from './parts';
 
 type Rows = readonly Row[];

@@ -2,7 +2,7 @@ import type { MetricKey, Run } from '../../api/types';
 import { type Child, h } from '../../lib/dom';
 import * as format from '../../lib/format';
 import { DASH, formatCount, formatDuration, formatLoss, formatNames, formatOf, formatTime } from '../../lib/format';
-import { localTimes, percentDone, timeLeft } from '../../lib/runs';
+import { localTimes, percentDone, timeLeft } from '../../data/runs';
 import { stateBadge } from '../parts';
 
 /// Details that are not part of a run's list item. Fetched when a column needs them; null until then.

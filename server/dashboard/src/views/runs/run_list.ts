@@ -6,7 +6,7 @@ import { RunDetails, RunIndex } from '../../data/run_index';
 import { checkedOf, type Child, h, instead, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatCount } from '../../lib/format';
 import { hashOf, hashOfRun } from '../../lib/routes';
-import { staleForMs } from '../../lib/runs';
+import { staleForMs } from '../../data/runs';
 import { Life } from '../../lib/work';
 import type { Page, Place } from '../parts';
 import { addShortcuts } from '../site_header';

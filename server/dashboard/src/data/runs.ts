@@ -1,5 +1,5 @@
 import type { Evaluation, Run } from '../api/types';
-import { formatClock, formatDateTime, formatDuration, formatPercent, formatTime } from './format';
+import { formatClock, formatDateTime, formatDuration, formatPercent, formatTime } from '../lib/format';
 
 /// The parts of an update: key of the metric, label in charts, name in a text, colour.
 export const STEP_PARTS = [

@@ -1,6 +1,6 @@
 import { getJson } from '../api/client';
 import type { Artifact } from '../api/types';
-import { formatPercent, formatScientific } from './format';
+import { formatPercent, formatScientific } from '../lib/format';
 
 /// The artifacts of one kind of a run, with their contents. Keeps the contents, so that each is fetched once.
 export class Artifacts<T> {

@@ -1,6 +1,6 @@
 import type { Run } from '../api/types';
-import { EVAL_TITLES } from './format';
-import { queryOf } from './routes';
+import { EVAL_TITLES } from '../lib/format';
+import { queryOf } from '../lib/routes';
 
 /// Labels of a sweep's runs beside their coordinates, as `nmt sweep submit` sets them.
 const SWEEP = 'sweep';
