@@ -71,7 +71,7 @@ std::string percent_text(double fraction) {
 /// Prints two lines about the whole window first.
 void print_table(const ParameterWindow& window, const std::vector<UnitCount>& counts) {
   const Screen screen = Screen::of_stdout();
-  const RowShares rows = shares_of(window, 0, std::ssize(window.rows));
+  const RowFractions rows = fractions_of(window, 0, std::ssize(window.rows));
   screen.out << fmt::format("updates {} to {}, {} counted: {} rows of {} parameters\n", window.first_update,
                             window.last_update, window.updates, grouped(window.rows.size()), window.parameters.size());
   screen.out << fmt::format(

@@ -77,7 +77,7 @@ void add_hottest_and_coldest(const ParameterWindow& window, const TracedParamete
   to["coldest"] = list([&](std::size_t row) { return std::tuple(rows[row].changed, mean_ratio(rows[row]), row); });
 }
 
-void add_shares(const RowShares& rows, json::object& to) {
+void add_fractions(const RowFractions& rows, json::object& to) {
   to["cold"] = rounded(rows.cold);
   to["lost_in_rounding"] = rounded(rows.lost_in_rounding);
   to["untouched_share"] = rounded(rows.untouched);
@@ -97,7 +97,7 @@ json::object summary_of(const ParameterWindow& window, const TracedParameter& pa
   summary["ratio"] = spread(rows, [](const RowCount& row) { return static_cast<double>(mean_ratio(row)); });
   summary["max_ratio"] = spread(rows, [](const RowCount& row) { return static_cast<double>(row.max_ratio); });
   summary["histogram"] = histogram(rows, window.updates);
-  add_shares(shares_of(window, parameter.first_row, end), summary);
+  add_fractions(fractions_of(window, parameter.first_row, end), summary);
   if (parameter.rows > 1) add_hottest_and_coldest(window, parameter, vocabulary, summary);
   return summary;
 }
@@ -108,7 +108,7 @@ float mean_ratio(const RowCount& row) {
   return row.measured == 0 ? 0 : static_cast<float>(row.ratios / row.measured);
 }
 
-RowShares shares_of(const ParameterWindow& window, std::int64_t begin, std::int64_t end) {
+RowFractions fractions_of(const ParameterWindow& window, std::int64_t begin, std::int64_t end) {
   std::int64_t cold = 0, changed = 0, visible = 0, touched = 0;
   for (const RowCount& row : rows_of(window, begin, end)) {
     cold += row.changed < cold_share * static_cast<double>(window.updates) ? 1 : 0;
@@ -129,7 +129,7 @@ boost::json::object summarize(const ParameterWindow& window, const Vocabulary* v
                        {"heads", window.heads},
                        {"precision", window.precision},
                        {"rows", static_cast<std::int64_t>(window.rows.size())}};
-  add_shares(shares_of(window, 0, std::ssize(window.rows)), summary);
+  add_fractions(fractions_of(window, 0, std::ssize(window.rows)), summary);
   json::array parameters;
   for (const TracedParameter& parameter : window.parameters) {
     parameters.push_back(summary_of(window, parameter, vocabulary));

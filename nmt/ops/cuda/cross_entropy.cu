@@ -145,19 +145,19 @@ __device__ void write_gradient(const LossOperands<T>& operands, std::int64_t row
                                float target_logit, const LogitSums& sums, const volatile float& scale) {
   T* gradient = operands.dlogits + row * operands.gradient_stride;
   const float to_p = scale / sums.exponentials, minus_shift = sums.minus_shift;
-  const float share = scale * operands.smoothing / static_cast<float>(width);
+  const float spread = scale * operands.smoothing / static_cast<float>(width);
   for_own_pieces<n>(operands.logits + row * operands.stride, width, [&](const auto& pieces, int column) {
     for (const auto& values : pieces) {
       float d[n];
 #pragma unroll
-      for (int e = 0; e < n; ++e) d[e] = fmaf(LogitSums::power(values[e], minus_shift), to_p, -share);
+      for (int e = 0; e < n; ++e) d[e] = fmaf(LogitSums::power(values[e], minus_shift), to_p, -spread);
       stream_elements(gradient + column, Elements<T, n>(d));
       column += piece_step<n>;
     }
   });
   if (target / n % row_threads == static_cast<int>(threadIdx.x)) {
     const float of_target = scale * (1 - operands.smoothing);
-    gradient[target] = narrow<T>(fmaf(LogitSums::power(target_logit, minus_shift), to_p, -share) - of_target);
+    gradient[target] = narrow<T>(fmaf(LogitSums::power(target_logit, minus_shift), to_p, -spread) - of_target);
   }
 }
 

@@ -21,7 +21,7 @@ struct NormBackwardOperands {
 };
 
 /// How rows are shared out.
-struct RowShares {
+struct RowSlices {
   std::int64_t blocks = 0, block_rows = 1;
   int warps = 1;       // of a block: each takes every warps-th row of it
   bool shared = true;  // sums lie in shared memory while rows are added; else, a warp a block, where they end
@@ -210,22 +210,22 @@ std::int64_t blocks_for(std::int64_t width) {
 }
 
 /// A pure function of the extents, so that sums recur.
-RowShares share_rows(std::int64_t rows, std::int64_t width, int kinds) {
+RowSlices share_rows(std::int64_t rows, std::int64_t width, int kinds) {
   const std::int64_t floats = kinds * sum_room<8>(static_cast<int>(width));
-  RowShares shares;
-  shares.shared = floats <= max_shared_floats;
+  RowSlices slices;
+  slices.shared = floats <= max_shared_floats;
   const bool in_registers = width == 512 || width == 1024;
-  if (shares.shared) shares.warps = in_registers ? warps_in_registers : max_warps;
-  while (shares.warps > 1 && shares.warps * floats > max_shared_floats) shares.warps /= 2;
-  const std::int64_t warps = multiprocessors * blocks_for(width) * shares.warps;
+  if (slices.shared) slices.warps = in_registers ? warps_in_registers : max_warps;
+  while (slices.warps > 1 && slices.warps * floats > max_shared_floats) slices.warps /= 2;
+  const std::int64_t warps = multiprocessors * blocks_for(width) * slices.warps;
   const std::int64_t of_warp = (rows + warps - 1) / warps;
-  shares.block_rows = of_warp * shares.warps;
-  shares.blocks = rows == 0 ? 0 : (rows + shares.block_rows - 1) / shares.block_rows;
-  return shares;
+  slices.block_rows = of_warp * slices.warps;
+  slices.blocks = rows == 0 ? 0 : (rows + slices.block_rows - 1) / slices.block_rows;
+  return slices;
 }
 
 template <class T>
-void launch_backward(const LayerNormBackward& op, const RowShares& shares, float* partial, WorkStream stream) {
+void launch_backward(const LayerNormBackward& op, const RowSlices& slices, float* partial, WorkStream stream) {
   const std::int64_t rows = op.x.shape[0];
   const int width = static_cast<int>(op.x.shape[1]);
   const NormBackwardOperands<T> operands{.dy = op.dy.as<T>(),
@@ -237,16 +237,16 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
                                          .dbranch = op.dbranch ? op.dbranch.as<T>() : nullptr,
                                          .accumulate = op.accumulate};
   const auto launch_as = [&](auto n, auto pieces, auto kinds, auto shared) {
-    const int floats = shared ? kinds * sum_room<n>(width) * shares.warps : 0;
-    const LaunchShape place{static_cast<unsigned>(shares.blocks), static_cast<unsigned>(shares.warps * warp_lanes),
+    const int floats = shared ? kinds * sum_room<n>(width) * slices.warps : 0;
+    const LaunchShape place{static_cast<unsigned>(slices.blocks), static_cast<unsigned>(slices.warps * warp_lanes),
                             stream, static_cast<std::size_t>(floats) * sizeof(float)};
     launch(op.name, place, norm_backward_kernel<n, pieces, kinds, shared, T>, operands, rows, width, op.key,
-           shares.block_rows, partial);
+           slices.block_rows, partial);
   };
   const auto launch_sums = [&](auto kinds) {
     // Beyond shared memory sums lie as they end: column by column.
     constexpr std::integral_constant<int, 0> unknown_value;
-    if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), unknown_value, kinds, std::false_type());
+    if (!slices.shared) return launch_as(std::integral_constant<int, 1>(), unknown_value, kinds, std::false_type());
     with_row_pieces<T>(width, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
                        [&](auto n, auto pieces) { launch_as(n, pieces, kinds, std::true_type()); });
   };
@@ -258,14 +258,14 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
 void run(const LayerNormBackward& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
   const int kinds = op.dbranch_bias ? 3 : 2;
-  const RowShares shares = share_rows(rows, width, kinds);
+  const RowSlices slices = share_rows(rows, width, kinds);
   const Arena::Scope scope(context.scratch());
-  auto* partial = context.scratch().make(Shape{shares.blocks, kinds * width}, DType::f32).as<float>();
+  auto* partial = context.scratch().make(Shape{slices.blocks, kinds * width}, DType::f32).as<float>();
   if (rows > 0) {
     with_device_type(op.x.dtype,
-                     [&](auto tag) { launch_backward<decltype(tag)>(op, shares, partial, context.stream()); });
+                     [&](auto tag) { launch_backward<decltype(tag)>(op, slices, partial, context.stream()); });
   }
-  launch_add_blocks(partial, shares.blocks, {op.dgain, op.dbias, op.dbranch_bias}, op.accumulate_parameters,
+  launch_add_blocks(partial, slices.blocks, {op.dgain, op.dbias, op.dbranch_bias}, op.accumulate_parameters,
                     context.stream());
 }
 

@@ -111,7 +111,7 @@ TEST_P(ParameterTraceTest, OnlySubwordsThatDoNotOccurStayCold) {
   }
   EXPECT_EQ(cold, absent);
   const TracedParameter& target = named(window, "decoder.embedding");
-  EXPECT_EQ(shares_of(window, target.first_row, target.first_row + target.rows).untouched, 0)
+  EXPECT_EQ(fractions_of(window, target.first_row, target.first_row + target.rows).untouched, 0)
       << "label smoothing gives every row of the output table a gradient";
   const Collector plain = train(config, 1, false, folder.path() / "unused", false);
   EXPECT_EQ(traced.steps.back().weights_digest, plain.steps.back().weights_digest) << "counting changes no bits";

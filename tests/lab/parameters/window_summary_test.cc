@@ -32,14 +32,14 @@ TEST(WindowSummary, SumsTheRowsOfEachParameter) {
 
 TEST(WindowSummary, NamesWhatIsColdAndWhatIsLostInRounding) {
   ParameterWindow window = example_window();
-  const RowShares table = shares_of(window, 0, 3);
+  const RowFractions table = fractions_of(window, 0, 3);
   EXPECT_NEAR(table.cold, 1.0 / 3, 1e-12);
   EXPECT_NEAR(table.lost_in_rounding, 50.0 / 150, 1e-12);
   EXPECT_NEAR(table.untouched, 160.0 / 300, 1e-12);
   window.rows[1].changed = 1;  // 1 % of the updates
-  EXPECT_EQ(shares_of(window, 0, 3).cold, 0);
+  EXPECT_EQ(fractions_of(window, 0, 3).cold, 0);
   window.rows[0] = window.rows[1] = window.rows[2] = {.counted = 100};
-  EXPECT_EQ(shares_of(window, 0, 3).lost_in_rounding, 0) << "nothing changed";
+  EXPECT_EQ(fractions_of(window, 0, 3).lost_in_rounding, 0) << "nothing changed";
 }
 
 /// A record carries up to 256 KiB.
