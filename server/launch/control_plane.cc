@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "server/launch/mpirun_launcher.h"
 #include "server/launch/slurm_launcher.h"
+#include "server/launch/supervisor.h"
 #include "server/store/control.h"
 #include "server/store/home.h"
 #include "server/store/runs.h"

@@ -12,12 +12,14 @@
 
 #include "base/failure.h"
 #include "base/replaceable.h"
-#include "server/launch/config_check.h"
-#include "server/launch/supervisor.h"
+#include "server/launch/heartbeats.h"
+#include "server/launch/launcher.h"
 #include "server/store/checkpoints.h"
 #include "server/store/store.h"
 
 namespace babelring::launch {
+
+enum class Absence;
 
 /// Time for which a deleted run can be restored.
 inline constexpr std::int64_t deleted_kept_ms = std::int64_t{7} * 24 * 3600 * 1000;

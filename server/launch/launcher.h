@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -102,5 +104,8 @@ std::vector<std::string> evaluation_environment(const Profile& profile, const La
 std::string evaluation_mark(const std::string& run);
 /// Environment entries, NAME=value, that identify an attempt's processes.
 std::vector<std::string> attempt_marks(const std::string& run, std::int64_t attempt);
+
+/// Launchers by the name used in profiles.
+using Launchers = std::map<std::string, std::unique_ptr<Launcher>>;
 
 }  // namespace babelring::launch

@@ -17,9 +17,6 @@
 
 namespace babelring::launch {
 
-/// Launchers by the name used in profiles.
-using Launchers = std::map<std::string, std::unique_ptr<Launcher>>;
-
 /// Dependencies of the supervisor. References must outlive it.
 struct SupervisorParts {
   store::Store& store;
