@@ -1,7 +1,8 @@
 #include "nmt/layers/attention.h"
-#include "nmt/ops/attention.h"
 
 #include <cmath>
+
+#include "nmt/ops/attention.h"
 
 namespace babelring {
 

@@ -1,7 +1,8 @@
 #include "nmt/layers/embedding.h"
-#include "nmt/ops/embedding.h"
 
 #include <cmath>
+
+#include "nmt/ops/embedding.h"
 
 namespace babelring {
 

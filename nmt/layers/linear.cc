@@ -1,7 +1,8 @@
 #include "nmt/layers/linear.h"
-#include "nmt/ops/elementwise.h"
 
 #include <utility>
+
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 

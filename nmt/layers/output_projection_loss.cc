@@ -1,7 +1,8 @@
 #include "nmt/layers/output_projection_loss.h"
-#include "nmt/ops/cross_entropy.h"
 
 #include <algorithm>
+
+#include "nmt/ops/cross_entropy.h"
 
 namespace babelring {
 

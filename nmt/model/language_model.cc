@@ -1,7 +1,8 @@
 #include "nmt/model/language_model.h"
-#include "nmt/ops/elementwise.h"
 
 #include <string>
+
+#include "nmt/ops/elementwise.h"
 
 namespace babelring {
 

@@ -211,8 +211,7 @@ TEST_P(Layers, CrossAttention) {
 TEST_P(Layers, Embedding) {
   for (const float dropout : {0.0f, 0.3f}) {
     GradientCheck check(backend(), true);
-    const Parameter& table = Embedding::declare_table(check.store(), "table", 7, 6);
-    const Embedding layer(table, dropout, 5);
+    const Embedding layer(Embedding::declare_table(check.store(), "table", 7, 6), dropout, 5);
     check.allocate();
     Sequences sequences = check.sequences({4, 1, 3}, 9);
     sequences.ids = check.ids({6, 0, 3, 3, 1, 3, 6, 2});
@@ -333,8 +332,7 @@ TEST_P(Layers, OutputProjectionLoss) {
   for (const std::int64_t rows :
        {1, 13, 257, 600}) {  // the last two need two and three chunks on the reference backend
     GradientCheck check(backend());
-    const Parameter& projection = Embedding::declare_table(check.store(), "output", 9, 4);
-    const OutputProjectionLoss layer(projection, 0.1f);
+    const OutputProjectionLoss layer(Embedding::declare_table(check.store(), "output", 9, 4), 0.1f);
     check.allocate();
     const auto& hidden = check.input(Shape{rows, 4});
     std::vector<std::int32_t> wanted;
