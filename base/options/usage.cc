@@ -178,7 +178,7 @@ std::string plain_number(const std::string& number) {
 
 /// Rewrites CLI11's message about an option's value in this project's form: "--beam: found 0, expected 1 to 100".
 std::string reworded(const std::string& error) {
-  static const std::regex out_of_range(R"((.*): Value (.*) not in range (\S+) to (\S+))");
+  static const std::regex out_of_range(R"((.*): Value (.*) not in range \[?(\S+) (?:to|-) ([^\s\]]+)\]?)");  // 2.1; 2.4
   static const std::regex not_in_set(R"((.*): (.*) not in \{(.+)\})");
   static const std::regex no_value(R"(Could not convert: (.*) = (.*))");
   std::smatch match;
