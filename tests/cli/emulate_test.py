@@ -354,7 +354,7 @@ class EmulateTest(CommandTest):
             if row["part"] == "fetch stall" and row["category"] == "100 %":
                 self.assertEqual(float(row["value"]), 0)
         self.assertEqual(len(list(output.glob("own-*.svg"))), 2)
-        self.assertIn("--cached: found '2', expected shares from 0 to 1", self.refusal(*own, "--cached", "0,2"))
+        self.assertIn("--cached: found '2', expected fractions from 0 to 1", self.refusal(*own, "--cached", "0,2"))
         self.assertIn("--workers: found '0'", self.refusal(*own, "--workers", "0"))
         self.assertIn("--read-rate: found '0MB'", self.refusal(*own, "--read-rate", "0MB"))
         self.assertIn("expected one of --figure and --own, found both", self.refusal(*own, "--figure", "3"))
