@@ -68,10 +68,10 @@ void sync_folder(const std::filesystem::path& folder);
 /// Where a file system keeps its files, as far as its type tells. A FUSE or 9P file system may be either.
 enum class FileSystemKind { local, network, unknown };
 
-/// Where a file system keeps its files, and its name in messages.
+/// The file system of a folder.
 struct DiskType {
-  FileSystemKind place = FileSystemKind::local;
-  std::string_view name;  // "NFS"; empty if local
+  FileSystemKind kind = FileSystemKind::local;
+  std::string_view name;  // in messages: "NFS"; empty if local
 };
 
 /// The file system with this `f_type` of statfs(2); local if the type is not listed.

@@ -9,7 +9,7 @@
 // How the gradients of all ranks are summed: terms of the worker, and of predictions of it.
 namespace babelring {
 
-/// The algorithm of a sum. No part of the program supports all: each names those it does by its own Choices.
+/// The algorithm of a sum. No part of the program supports all: each lists its own in a Choices.
 enum class AllReduceAlgorithm {
   automatic,      // NCCL between GPUs; else shared_memory on one host, two_level on hosts with several ranks each, if
                   // possible; else ring

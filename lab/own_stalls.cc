@@ -79,7 +79,7 @@ void read_evenly(const FileDescriptor& file, const fs::path& name, double fracti
 
 }  // namespace
 
-double cached_share(const std::vector<fs::path>& files) {
+double cached_fraction(const std::vector<fs::path>& files) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::size_t pages = 0, resident = 0;
   for (const fs::path& file : files) {
@@ -241,7 +241,7 @@ std::vector<insight::MeasuredStall> measure_own_stalls(const OwnStallsPlan& plan
       insight::MeasuredStall& point = points.emplace_back();
       point.workers = workers;
       set_cached_fraction(files, fraction);
-      point.cached = cached_share(files);
+      point.cached = cached_fraction(files);
       point.cached_asked = fraction;
       run_epoch(*data.source, plan, config, point);
     }

@@ -9,7 +9,7 @@
 namespace babelring {
 
 /// The part of the files' bytes that is in memory, by mincore: 0 to 1. 1 for empty files. Throws Failure.
-double cached_share(const std::vector<std::filesystem::path>& files);
+double cached_fraction(const std::vector<std::filesystem::path>& files);
 
 /// Drops the files from memory, also where this process has mapped them, and reads `fraction` of each again, in blocks
 /// that are spread evenly. Throws Failure if a file cannot be read.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds every #include, and every import of the page, against the plan of the house: rooms see only the rooms below them, and a library from outside
-is seen only in its own room. Finds comments and documents that name a source file that is gone. Prints one line a violation and
-exits 1 when there is any.
+"""Holds every #include, and every import of the page, against the plan of the house: rooms see only the rooms below
+them, and a library from outside is seen only in its own room. Finds comments and documents that name a source file that
+is gone. Prints one line a violation and exits 1 when there is any.
 
   scripts/check_layers.py [ROOT]
 """

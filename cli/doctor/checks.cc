@@ -71,7 +71,7 @@ namespace fs = std::filesystem;
 
 /// True if the folder's file system is, or may be, on the network.
 bool on_network(const fs::path& folder) {
-  return disk_type(folder).place != FileSystemKind::local;
+  return disk_type(folder).kind != FileSystemKind::local;
 }
 
 Diagnosis room_finding(const fs::path& folder) {

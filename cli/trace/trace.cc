@@ -29,7 +29,7 @@ std::string percent(double part) {
 }
 
 /// "12.3 ms (4.5 %)"
-std::string percent(double ms, double total) {
+std::string ms_and_percent(double ms, double total) {
   return fmt::format("{:.2f} ({})", ms, percent(total > 0 ? ms / total : 0));
 }
 
@@ -45,12 +45,12 @@ void print_ranks(const TimelineSummary& summary, const Screen& screen) {
   for (const RankSplit& rank : summary.ranks) {
     table.add({{fmt::format("{} on {}", rank.rank, printable(rank.host))},
                {fmt::format("{:.2f}", rank.total_ms)},
-               {percent(rank.compute_ms, rank.total_ms)},
-               {percent(rank.exposed_ms, rank.total_ms)},
+               {ms_and_percent(rank.compute_ms, rank.total_ms)},
+               {ms_and_percent(rank.exposed_ms, rank.total_ms)},
                {fmt::format("{:.2f}", rank.hidden_ms)},
                {rank.overlap ? percent(*rank.overlap) : "-"},
-               {percent(rank.data_ms, rank.total_ms)},
-               {percent(rank.other_ms, rank.total_ms)}});
+               {ms_and_percent(rank.data_ms, rank.total_ms)},
+               {ms_and_percent(rank.other_ms, rank.total_ms)}});
   }
   table.print(screen);
 }

@@ -33,7 +33,7 @@ struct SumPlan {
   std::vector<Sum> sums = {};
   std::vector<Gather> gathers = {};  // empty: the ranks need no weights of others
   double slowdown = 1;               // factor on computing while a sum or a gather is in progress
-  double processors = 1;             // of a rank, which divide busy_ms
+  double processors = 1;             // of a rank; busy_ms is divided between them
 };
 
 /// The queue of batches between the loader and training.

@@ -49,7 +49,7 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
   const insight::WhatIfChange double_update{.accumulate = 2};
   // The worker's own choice fits its link, so only a configured size is worth changing.
   const bool configured = facts.bucket.source == BucketSize::Source::configured;
-  if (configured && traffic.latency_share >= 0.5 && facts.bucket.mb < host_bucket_mb) {
+  if (configured && traffic.latency_fraction >= 0.5 && facts.bucket.mb < host_bucket_mb) {
     return {"larger buckets",
             fmt::format("set communication.bucket_mb={:g}: {:.0f} all-reduces per update are limited by latency, not "
                         "bandwidth",

@@ -84,7 +84,7 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
                                static_cast<double>(std::max<std::int64_t>(1, facts.world_size));
     const bool tree = may_choose && tree_is_faster(places, static_cast<std::int64_t>(shard_bytes));
     const double messages = tree ? tree_messages(places) : 2 * (places - 1);
-    traffic.latency_share = std::min(1.0, traffic.collectives * messages * message_ms / communication_ms);
+    traffic.latency_fraction = std::min(1.0, traffic.collectives * messages * message_ms / communication_ms);
   }
   return traffic;
 }

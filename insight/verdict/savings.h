@@ -15,7 +15,7 @@ struct Traffic {
   std::int64_t hosts = 1;
   double collectives = 1;  // all-reduces per step, one per bucket
   /// The fraction of communication_ms that message latency explains, 0 to 1.
-  double latency_share = 0;
+  double latency_fraction = 0;
   /// bytes_per_second divided by the link's rate, or by 1 Gbit/s if no host reports its link's rate. NaN if the
   /// traffic is unknown.
   double link_share = unknown_value;

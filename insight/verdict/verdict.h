@@ -10,13 +10,13 @@
 /// Finds a run's bottleneck from its records: pure functions over plain structs.
 namespace babelring::verdict {
 
-/// A number that supports the verdict.
+/// A number that supports the verdict: `key` is its name in the API, `unit` is what a reader sees behind the value, as
+/// "ms" or "of the link's rate".
 struct Evidence {
   std::string key;
   double value = 0;
   std::string unit;
-  double fraction =
-      unknown_value;  // fraction of an update's time, including its fraction of pauses; NaN if not a part of it
+  double fraction = unknown_value;  // of an update's time with its pauses; NaN if not a part of it
 };
 
 /// The bottleneck of a run.

@@ -15,7 +15,7 @@ using verdict::median;
 using verdict::UpdateSplit;
 
 constexpr double assumed_latency_us = 50, assumed_inside_gbit = 100, assumed_link_gbit = 1, assumed_bucket_mb = 25;
-constexpr double data_bound_share = 0.02;  // above, making batches limits the step
+constexpr double data_bound_fraction = 0.02;  // above, making batches limits the step
 constexpr double min_error = 0.005;
 constexpr std::uint64_t seed = 1;
 constexpr double max_rank_sums = 10'000;  // in a simulation, so that an answer takes some milliseconds
@@ -125,7 +125,7 @@ void RunModel::make_record() {
       sharded && !facts().on_gpus ? OptimizerPlacement::sharded : OptimizerPlacement::replicated;
   setup_.topology.bf16_weights = facts().precision != "f32";
   const double total = measured_.total();
-  if (measured_.data > data_bound_share * total) {
+  if (measured_.data > data_bound_fraction * total) {
     record_.make_batch_ms = {total};
   } else {
     data_ms_ = measured_.data;

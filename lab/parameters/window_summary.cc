@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t listed_rows = 10;
 constexpr std::size_t bins = 20;  // of changed / updates
-constexpr double cold_share = 0.01;
+constexpr double cold_fraction = 0.01;
 
 std::span<const RowCount> rows_of(const ParameterWindow& window, std::int64_t begin, std::int64_t end) {
   return std::span(window.rows).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
@@ -111,7 +111,7 @@ float mean_ratio(const RowCount& row) {
 RowFractions fractions_of(const ParameterWindow& window, std::int64_t begin, std::int64_t end) {
   std::int64_t cold = 0, changed = 0, visible = 0, touched = 0;
   for (const RowCount& row : rows_of(window, begin, end)) {
-    cold += row.changed < cold_share * static_cast<double>(window.updates) ? 1 : 0;
+    cold += row.changed < cold_fraction * static_cast<double>(window.updates) ? 1 : 0;
     changed += row.changed, visible += row.visible, touched += row.touched;
   }
   const auto rows = static_cast<double>(end - begin), updates = static_cast<double>(window.updates);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t longest_ops = 10;
 
-RankSplit fractions_of(const TraceFile& trace, const TraceRank& rank) {
+RankSplit split_of(const TraceFile& trace, const TraceRank& rank) {
   SplitCounter counter(rank.device);
   for (const TraceEvent& event : trace.events) {
     if (event.rank != rank.rank || event.category == "op") continue;
@@ -123,7 +123,7 @@ WaitedFor waited_for(const TraceFile& trace, const TraceEvent& update) {
 
 TimelineSummary summarize(const TraceFile& trace) {
   TimelineSummary summary;
-  for (const TraceRank& rank : trace.ranks) summary.ranks.push_back(fractions_of(trace, rank));
+  for (const TraceRank& rank : trace.ranks) summary.ranks.push_back(split_of(trace, rank));
   summary.ops = op_totals(trace, summary.peak_gflop_per_s);
   if (trace.ranks.size() < 2) return summary;
   for (const TraceEvent& event : trace.events) {

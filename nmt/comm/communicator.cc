@@ -7,7 +7,8 @@
 namespace babelring {
 
 TransferChannel& Communicator::transfers() const {
-  if (abilities_.transfers == nullptr) fail("transfers: not with {}", description());
+  if (abilities_.transfers == nullptr)
+    fail("found {}, expected a communicator that transfers between ranks", description());
   return *abilities_.transfers;
 }
 

@@ -160,11 +160,11 @@ void remove_unfinished(const std::filesystem::path& folder) {
 
 void refuse_network_disk(const std::filesystem::path& folder) {
   const DiskType disk = disk_type(folder);
-  if (disk.place == FileSystemKind::network) {
+  if (disk.kind == FileSystemKind::network) {
     fail("data folder {} is on a network file system ({}); the database needs a local disk (--data)", folder.string(),
          disk.name);
   }
-  if (disk.place == FileSystemKind::unknown) {
+  if (disk.kind == FileSystemKind::unknown) {
     spdlog::warn(
         "data folder {}: its file system ({}) may be on the network, where locks and the write-ahead "
         "log of the database can fail; a local disk is safe (--data)",

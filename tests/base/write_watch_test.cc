@@ -65,14 +65,14 @@ TEST(NetworkDisk, IsKnownByItsType) {
                                            {0x01021997, FileSystemKind::unknown, "9P"},
                                            {0x65735546, FileSystemKind::unknown, "FUSE"},
                                            {0xef53, FileSystemKind::local, ""}}) {
-    EXPECT_EQ(disk_type_of(magic).place, place) << name;
+    EXPECT_EQ(disk_type_of(magic).kind, place) << name;
     EXPECT_EQ(disk_type_of(magic).name, name);
   }
 }
 
 TEST(NetworkDisk, AMissingFolderIsWhereItsParentIs) {
   EXPECT_EQ(existing_folder("/proc/self/no/such/folder"), "/proc/self");
-  EXPECT_EQ(disk_type("/proc/self/no/such/folder").place, FileSystemKind::local);
+  EXPECT_EQ(disk_type("/proc/self/no/such/folder").kind, FileSystemKind::local);
   EXPECT_EQ(existing_folder("/proc/version/below"), "/proc");
 }
 

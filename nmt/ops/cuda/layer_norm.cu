@@ -20,7 +20,7 @@ struct NormBackwardOperands {
   bool accumulate;
 };
 
-/// How rows are shared out.
+/// How the rows are divided between blocks.
 struct RowSlices {
   std::int64_t blocks = 0, block_rows = 1;
   int warps = 1;       // of a block: each takes every warps-th row of it

@@ -22,8 +22,8 @@ inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 /// For messages about `auto`.
 inline constexpr const char* unknown_memory = "free memory is unknown on at least one rank; give a number";
 
-/// The part of a rank's part of a host's memory that `auto` gives to the arenas. A larger pass is no faster on CPUs;
-/// the rest is for what other programs take later, and for what a run allocates now and then, as beam search.
+/// The fraction that `auto` gives to the arenas, of the memory that a host has for each of its ranks. A larger pass is
+/// no faster on CPUs; the rest is for other programs that start later, and for rare allocations, as in beam search.
 inline constexpr double host_arena_part = 0.5;
 /// Bytes that a process of a host takes during the first updates for no purpose of the ledger: compiled matmuls,
 /// threads, the log. Measured: 30 to 40 MB with 5 to 50 shapes of matmuls.

@@ -201,7 +201,7 @@ TEST(OptimizerSharesOfGpus, KeepTheirMomentsOnly) {
   EXPECT_EQ(shares.at("weights"), whole.at("weights"));
 }
 
-/// Why two ranks of two hosts refuse to keep shares.
+/// Why two ranks of two hosts refuse to shard the optimizer's state.
 std::string refusal(const std::string& device, int ranks, bool shares_memory) {
   const TrainConfig config = config_of_shares(DType::f32, OptimizerPlacement::sharded);
   ThreadGroup group(ranks, shares_memory, 2);
