@@ -9,9 +9,8 @@
 #                                   tidy asan fuzz, or of --slow: slow page_load faults_long fuzz_long tidy_all asan_full tsan
 #   scripts/test.sh --help          this text
 #
-# A test of the stage system (whole programs, MPI ranks, hosts, faults) that fails runs once more; the summary names each that needed
-# its second try. The output of each stage goes to build/test-logs/STAGE.log, of which the end is shown if it fails. A summary with the
-# minutes of each stage comes at the end, and the last line is "N passed, N failed". Exits 0 when nothing failed.
+# The output of each stage goes to build/test-logs/STAGE.log, of which the end is shown if it fails. A summary with the minutes of each
+# stage comes at the end, and the last line is "N passed, N failed". Exits 0 when nothing failed.
 # BABELRING_JOBS sets how many compilers run at once. Stages of ctest are test presets of CMakePresets.json.
 set -euo pipefail
 scripts=$(dirname "${BASH_SOURCE[0]}")
