@@ -183,8 +183,10 @@ std::string reworded(const std::string& error) {
   static const std::regex no_value(R"(Could not convert: (.*) = (.*))");
   std::smatch match;
   if (std::regex_match(error, match, out_of_range)) {
-    const std::string range = match[4].length() < 100 ? plain_number(match[3]) + " to " + plain_number(match[4])
-                                                      : fmt::format("a number of at least {}", plain_number(match[3]));
+    // No upper bound is the largest double: 309 digits, in CLI11 2.4 "1.79769e+308".
+    const std::string least = plain_number(match[3]), most = plain_number(match[4]);
+    const bool bounded = most.length() < 100 && !most.ends_with("e+308");
+    const std::string range = bounded ? least + " to " + most : fmt::format("a number of at least {}", least);
     return fmt::format("{}: found {}, expected {}", match[1].str(), printable(match[2].str()), range);
   }
   if (std::regex_match(error, match, not_in_set)) {
