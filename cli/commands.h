@@ -16,6 +16,9 @@ void add_average(CLI::App& app);
 /// Appends usage examples to the help of each command. Call after all commands were added.
 void add_examples(CLI::App& app);
 
+/// Adds `nmt export`, which writes a checkpoint in the format of another program.
+void add_export(CLI::App& app);
+
 /// Adds `nmt prepare`, which converts raw parallel text into a prepared folder. Its callback does the work and throws
 /// Failure.
 void add_prepare(CLI::App& app);

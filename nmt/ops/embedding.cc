@@ -1,5 +1,7 @@
 #include "nmt/ops/embedding.h"
 
+#include <cmath>
+
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -33,6 +35,15 @@ void EmbeddingBackward::check() const {
   check.distinct({"dtable", dtable}, {{"dy", dy}, {"ids", ids}});
   check.finite("scale", scale);
   check.dropout(key);
+}
+
+void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, float* table) {
+  const auto pair = static_cast<double>(column / 2 * 2);
+  const double frequency = std::pow(10000.0, -pair / static_cast<double>(width));
+  for (std::int64_t position = 0; position < positions; ++position) {
+    const double angle = static_cast<double>(position) * frequency;
+    table[position * width + column] = static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
+  }
 }
 
 }  // namespace babelring

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "nmt/core/random.h"
@@ -24,6 +25,9 @@ struct EmbeddingForward {
   /// Each element of y reads one of the table.
   double bytes() const { return total_bytes({ids, positions, y, y}); }
 };
+
+/// Writes one column of P(0), P(1), … of EmbeddingForward into `table`, [positions, width].
+void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, float* table);
 
 /// dtable[id] += scale * dropout(dy), added in row order.
 struct EmbeddingBackward {

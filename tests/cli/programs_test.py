@@ -186,6 +186,11 @@ class ProgramsTest(FolderTest):
 1 | average --output none --last 3 run | run: found 2 of 3 checkpoints; --last 2 takes all
 2 | average --output none run | average: run is a run's folder: add --last N
 1 | average --output none --last 1 data | data: no checkpoint here
+2 | export --checkpoint run --output x | --to is required
+2 | export --checkpoint run --to ctranslate2 --output data | export: data exists already
+1 | export --checkpoint data --to ctranslate2 --output x | data: no checkpoint here
+1 | export --checkpoint run --to ctranslate2 --output x --sources nowhere.en | nowhere.en: No such file
+2 | export --checkpoint run --to ctranslate2 --quantization int4 --output x | --quantization: found 'int4', expected float32, bfloat16 or int8
 """
         )
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 
 #include "base/failure.h"
+#include "nmt/ops/embedding.h"
 
 namespace babelring::cpu {
 
@@ -19,14 +19,7 @@ const float* PositionTable::values(std::int64_t positions, std::int64_t width, i
   positions_ = count, width_ = width;
   table = static_cast<float*>(buffer_.data());
 #pragma omp parallel for schedule(static) num_threads(threads)
-  for (std::int64_t column = 0; column < width; ++column) {
-    const auto pair = static_cast<double>(column / 2 * 2);
-    const double frequency = std::pow(10000.0, -pair / static_cast<double>(width));
-    for (std::int64_t position = 0; position < count; ++position) {
-      const double angle = static_cast<double>(position) * frequency;
-      table[position * width + column] = static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
-    }
-  }
+  for (std::int64_t column = 0; column < width; ++column) write_sinusoid_column(column, count, width, table);
   return table;
 }
 

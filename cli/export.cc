@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/failure.h"
+#include "base/options/usage.h"
+#include "cli/commands.h"
+#include "nmt/checkpoint/store.h"
+#include "nmt/data/line_reader.h"
+#include "nmt/interop/export.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::int64_t conformance_lines = 20;
+
+struct ExportArguments {
+  std::string checkpoint, output, sources;
+  ExportOptions options;
+};
+
+/// The lines of --sources, or of the checkpoint's validation set.
+std::vector<std::string> sources_of(const ExportArguments& arguments, const std::filesystem::path& checkpoint) {
+  std::vector<std::string> lines;
+  if (arguments.sources.empty()) {
+    lines = validation_sources(checkpoint, conformance_lines);
+    if (!lines.empty()) return lines;
+    throw UsageFailure("export: the checkpoint's validation set is not here; expected --sources FILE");
+  }
+  LineReader reader(arguments.sources);
+  RawLine line;
+  while (std::ssize(lines) < conformance_lines && reader.read(line).value()) lines.push_back(line.text);
+  if (lines.empty()) fail("--sources: {} has no lines", arguments.sources);
+  return lines;
+}
+
+void export_model(ExportArguments& arguments) {
+  const std::filesystem::path checkpoint = find_checkpoint(arguments.checkpoint);
+  arguments.options.sources = sources_of(arguments, checkpoint);
+  arguments.options.command = fmt::format("nmt export --checkpoint {} --to {} --quantization {} --output {}",
+                                          arguments.checkpoint, word_of(export_formats(), arguments.options.format),
+                                          word_of(quantizations(), arguments.options.quantization), arguments.output);
+  for (const std::string& sentence : export_checkpoint(checkpoint, arguments.options, arguments.output)) {
+    spdlog::info("{}", sentence);
+  }
+  fmt::print("{}: {} of {}\n", arguments.output, word_of(export_formats(), arguments.options.format),
+             checkpoint.string());
+}
+
+}  // namespace
+
+void add_export(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("export", "Writes a checkpoint in the format of another program");
+  const auto arguments = std::make_shared<ExportArguments>();
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "checkpoint, or a run's folder: its best checkpoint, or the newest if there is no best")
+      ->required();
+  add_choice(*command, "--to", arguments->options.format, export_formats(),
+             "format; ctranslate2: a folder that ctranslate2.Translator loads");
+  command->get_option("--to")->required()->default_str("");
+  command->add_option("--output", arguments->output, "new folder; must not exist")->required();
+  add_choice(*command, "--quantization", arguments->options.quantization, quantizations(),
+             "type of the matrices of ctranslate2");
+  command->add_option("--sources", arguments->sources,
+                      "file with lines of the source language, of which 20 are translated into conformance.jsonl; "
+                      "default: the checkpoint's validation set");
+  command->callback([arguments] { export_model(*arguments); });
+}
+
+}  // namespace babelring

@@ -1,0 +1,243 @@
+// The format: CTranslate2, python/ctranslate2/specs/model_spec.py and transformer_spec.py, read by src/models/model.cc.
+#include <algorithm>
+#include <bit>
+#include <boost/json/array.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/failure.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "nmt/interop/export.h"
+
+namespace babelring {
+
+static_assert(std::endian::native == std::endian::little, "the numbers of model.bin are little-endian");
+
+namespace {
+
+constexpr ModuleRule modules[] = {
+    {"embedding", "encoder/embeddings_0"},
+    {"embedding", "decoder/embeddings"},
+    {"embedding", "decoder/projection"},
+    {"encoder.embedding", "encoder/embeddings_0"},
+    {"decoder.embedding", "decoder/embeddings"},
+    {"encoder.*.attention_norm", "encoder/layer_*/self_attention/layer_norm"},
+    {"encoder.*.attention.qkv", "encoder/layer_*/self_attention/linear_0"},
+    {"encoder.*.attention.output", "encoder/layer_*/self_attention/linear_1"},
+    {"encoder.*.feed_forward_norm", "encoder/layer_*/ffn/layer_norm"},
+    {"encoder.*.feed_forward.first", "encoder/layer_*/ffn/linear_0"},
+    {"encoder.*.feed_forward.second", "encoder/layer_*/ffn/linear_1"},
+    {"encoder.norm", "encoder/layer_norm"},
+    {"decoder.*.self_norm", "decoder/layer_*/self_attention/layer_norm"},
+    {"decoder.*.self.qkv", "decoder/layer_*/self_attention/linear_0"},
+    {"decoder.*.self.output", "decoder/layer_*/self_attention/linear_1"},
+    {"decoder.*.cross_norm", "decoder/layer_*/attention/layer_norm"},
+    {"decoder.*.cross.query", "decoder/layer_*/attention/linear_0"},
+    {"decoder.*.cross.key_value", "decoder/layer_*/attention/linear_1"},
+    {"decoder.*.cross.output", "decoder/layer_*/attention/linear_2"},
+    {"decoder.*.feed_forward_norm", "decoder/layer_*/ffn/layer_norm"},
+    {"decoder.*.feed_forward.first", "decoder/layer_*/ffn/linear_0"},
+    {"decoder.*.feed_forward.second", "decoder/layer_*/ffn/linear_1"},
+    {"decoder.norm", "decoder/layer_norm"},
+    {"output", "decoder/projection"},
+    // Last: of a model whose target and output share a table.
+    {"decoder.embedding", "decoder/projection"},
+};
+
+constexpr FormatNames names_of(bool separate_output) {
+  const std::size_t count = std::size(modules) - (separate_output ? 1 : 0);
+  return {.separator = "/", .norm_gain = "gamma", .norm_bias = "beta", .modules = {modules, count}};
+}
+
+/// Types by their number in model.bin.
+enum class Type : std::uint8_t { f32 = 0, i8 = 1, i16 = 2, bf16 = 5 };
+
+/// One variable of model.bin.
+struct Variable {
+  std::vector<std::uint32_t> shape;  // empty: a number
+  Type type = Type::f32;
+  std::string own;               // its bytes, unless they are of `mapped`
+  const void* mapped = nullptr;  // a tensor of the checkpoint
+  std::size_t bytes = 0;
+};
+
+using Variables = std::map<std::string, Variable>;  // the format sorts by name
+
+template <class T>
+std::string bytes_of(std::span<const T> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+Variable owned(std::vector<std::uint32_t> shape, Type type, std::string bytes) {
+  const std::size_t size = bytes.size();
+  return {.shape = std::move(shape), .type = type, .own = std::move(bytes), .mapped = nullptr, .bytes = size};
+}
+
+template <class T>
+Variable number(Type type, T value) {
+  return owned({}, type, bytes_of(std::span<const T>(&value, 1)));
+}
+
+std::vector<std::uint32_t> shape_of(const ConstTensor& tensor) {
+  std::vector<std::uint32_t> shape;
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
+    shape.push_back(static_cast<std::uint32_t>(tensor.shape[axis]));
+  }
+  return shape;
+}
+
+std::span<const float> values_of(const ConstTensor& tensor) {
+  return {tensor.as<float>(), static_cast<std::size_t>(tensor.shape.elements())};
+}
+
+Variable in_bf16(const ConstTensor& tensor) {
+  const std::span<const float> values = values_of(tensor);
+  const std::vector<BFloat16> rounded(values.begin(), values.end());
+  return owned(shape_of(tensor), Type::bf16, bytes_of(std::span<const BFloat16>(rounded)));
+}
+
+/// Adds a matrix in int8 and its scales: each row times 127 / max|row|, rounded to the nearest even; 1 for a row of
+/// zeros.
+void add_int8(Variables& variables, const std::string& name, const ConstTensor& matrix) {
+  std::vector<std::int8_t> rounded;
+  std::vector<float> scales;
+  const std::span<const float> values = values_of(matrix);
+  const auto columns = static_cast<std::size_t>(matrix.columns());
+  for (std::size_t begin = 0; begin < values.size(); begin += columns) {
+    const std::span<const float> row = values.subspan(begin, columns);
+    float largest = 0;
+    for (const float value : row) largest = std::max(largest, std::abs(value));
+    scales.push_back(127.0F / (largest == 0 ? 127.0F : largest));
+    for (const float value : row) rounded.push_back(static_cast<std::int8_t>(std::nearbyint(value * scales.back())));
+  }
+  variables[name] = owned(shape_of(matrix), Type::i8, bytes_of(std::span<const std::int8_t>(rounded)));
+  variables[name + "_scale"] =
+      owned({static_cast<std::uint32_t>(scales.size())}, Type::f32, bytes_of(std::span<const float>(scales)));
+}
+
+void add_tensor(Variables& variables, const ForeignTensor& foreign, Quantization quantization) {
+  const ConstTensor& tensor = foreign.tensor;
+  if (tensor.shape.rank() != 2 || quantization == Quantization::float32) {
+    variables[foreign.name] = {.shape = shape_of(tensor), .own = {}, .mapped = tensor.data, .bytes = tensor.bytes()};
+  } else if (quantization == Quantization::bfloat16) {
+    variables[foreign.name] = in_bf16(tensor);
+  } else {
+    add_int8(variables, foreign.name, tensor);
+  }
+}
+
+/// Numbers that say how to compute; the positions, which the reader would compute otherwise.
+void add_settings(Variables& variables, const ModelConfig& model) {
+  constexpr std::int8_t relu = 0, concatenate = 0;
+  const auto flag = [](bool value) { return number<std::int8_t>(Type::i8, value ? 1 : 0); };
+  // The reader throws beyond the last position.
+  constexpr std::int64_t positions = 4096;
+  variables["decoder/position_encodings/encodings"] =
+      owned({static_cast<std::uint32_t>(positions), static_cast<std::uint32_t>(model.width)}, Type::f32,
+            bytes_of(std::span<const float>(sinusoids(positions, model.width))));
+  for (const std::string side : {"encoder", "decoder"}) {
+    variables[side + "/num_heads"] = number(Type::i16, static_cast<std::int16_t>(model.heads));
+    variables[side + "/pre_norm"] = flag(model.norm == NormPosition::pre);
+    variables[side + "/activation"] = number(Type::i8, relu);
+    variables[side + "/scale_embeddings"] = flag(true);
+  }
+  variables["encoder/embeddings_merge"] = number(Type::i8, concatenate);
+  variables["decoder/start_from_zero_embedding"] = flag(false);
+  variables["decoder/alignment_layer"] = number<std::int16_t>(Type::i16, -1);
+  variables["decoder/alignment_heads"] = number<std::int16_t>(Type::i16, 1);
+}
+
+/// model.bin, one variable after the other.
+class ModelFile {
+ public:
+  explicit ModelFile(const std::filesystem::path& file) : file_(file) {}
+
+  void header(std::size_t variables) {
+    constexpr std::uint32_t version = 6, revision = 7;
+    put(version);
+    put_text("TransformerSpec");
+    put(revision);
+    put(static_cast<std::uint32_t>(variables));
+  }
+  void variable(const std::string& name, const Variable& variable) {
+    if (variable.bytes > std::numeric_limits<std::uint32_t>::max()) {
+      fail("export: {} has {} bytes, expected less than 4 GiB, as the format counts them in 32 bits", name,
+           variable.bytes);
+    }
+    put_text(name);
+    put(static_cast<std::uint8_t>(variable.shape.size()));
+    for (const std::uint32_t extent : variable.shape) put(extent);
+    put(static_cast<std::uint8_t>(variable.type));
+    put(static_cast<std::uint32_t>(variable.bytes));
+    file_.write(variable.mapped == nullptr ? variable.own.data() : variable.mapped, variable.bytes);
+  }
+  void aliases(const std::map<std::string, std::string>& targets) {
+    put(static_cast<std::uint32_t>(targets.size()));
+    for (const auto& [alias, target] : targets) {
+      put_text(alias);
+      put_text(target);
+    }
+  }
+  void finish() { file_.commit(); }
+
+ private:
+  template <class T>
+  void put(T value) {
+    file_.write(&value, sizeof value);
+  }
+  /// The length counts the zero byte at the end.
+  void put_text(const std::string& text) {
+    put(static_cast<std::uint16_t>(text.size() + 1));
+    file_.write(text.c_str(), text.size() + 1);
+  }
+
+  AtomicFile file_;
+};
+
+void write_model(const ExportedModel& model, Quantization quantization, const std::filesystem::path& file) {
+  std::vector<ForeignTensor> tensors =
+      foreign_tensors(model.weights, names_of(model.config.model.tied_embeddings == TiedEmbeddings::none));
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  Variables variables;
+  std::map<std::string, std::string> first_name;  // by name of ours
+  std::map<std::string, std::string> aliases = {
+      {"encoder/position_encodings/encodings", "decoder/position_encodings/encodings"}};
+  for (const ForeignTensor& tensor : tensors) {
+    const auto [first, is_new] = first_name.try_emplace(tensor.ours, tensor.name);
+    if (is_new) {
+      add_tensor(variables, tensor, quantization);
+    } else {
+      aliases[tensor.name] = first->second;
+    }
+  }
+  add_settings(variables, model.config.model);
+  ModelFile output(file);
+  output.header(variables.size());
+  for (const auto& [name, variable] : variables) output.variable(name, variable);
+  output.aliases(aliases);
+  output.finish();
+}
+
+}  // namespace
+
+const Choices<Quantization>& quantizations() {
+  static const Choices<Quantization> all = {
+      {"float32", Quantization::float32}, {"bfloat16", Quantization::bfloat16}, {"int8", Quantization::int8}};
+  return all;
+}
+
+void write_ctranslate2(const ExportedModel& model, Quantization quantization, const std::filesystem::path& folder) {
+  write_model(model, quantization, folder / "model.bin");
+  const json::object config = {{"add_source_bos", false},        {"add_source_eos", true}, {"bos_token", "<s>"},
+                               {"decoder_start_token", "<s>"},   {"eos_token", "</s>"},    {"layer_norm_epsilon", 1e-5},
+                               {"multi_query_attention", false}, {"unk_token", "<unk>"}};
+  write_file_atomically(folder / "config.json", to_text(config) + "\n");
+  json::array pieces;
+  for (std::int32_t id = 0; id < model.vocabulary.size(); ++id) pieces.emplace_back(model.vocabulary.piece(id));
+  write_file_atomically(folder / "shared_vocabulary.json", to_text(pieces) + "\n");
+  write_file_atomically(folder / "sentencepiece.model", model.vocabulary.bytes());
+}
+
+}  // namespace babelring

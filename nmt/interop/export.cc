@@ -1,0 +1,255 @@
+#include "nmt/interop/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/failure.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/names.h"
+#include "nmt/checkpoint/store.h"
+#include "nmt/data/corpus.h"
+#include "nmt/decode/beam_search.h"
+#include "nmt/ops/embedding.h"
+#include "nmt/parallel/device.h"
+#include "nmt/train/checkpointing/training_state.h"
+
+namespace babelring {
+
+namespace {
+
+/// The name of a tensor of ours, in parts: "encoder.3.attention_norm.gain" is the module "encoder.*.attention_norm",
+/// the layer "3" and the suffix "gain". A table has no suffix.
+struct OurName {
+  std::string module, layer, suffix;
+};
+
+OurName split_name(const std::string& name) {
+  OurName split{.module = name, .layer = {}, .suffix = {}};
+  const std::size_t dot = name.rfind('.');
+  for (const std::string_view suffix : {"weight", "bias", "gain"}) {
+    if (dot == std::string::npos || std::string_view(name).substr(dot + 1) != suffix) continue;
+    split.suffix = suffix;
+    split.module.resize(dot);
+  }
+  const std::size_t first = split.module.find('.');
+  const std::size_t second = first == std::string::npos ? first : split.module.find('.', first + 1);
+  if (second == std::string::npos) return split;
+  split.layer = split.module.substr(first + 1, second - first - 1);
+  if (split.layer.find_first_not_of("0123456789") != std::string::npos) {
+    split.layer.clear();
+  } else {
+    split.module.replace(first + 1, split.layer.size(), "*");
+  }
+  return split;
+}
+
+std::string with_layer(std::string_view pattern, const std::string& layer) {
+  std::string name(pattern);
+  if (const std::size_t star = name.find('*'); star != std::string::npos) name.replace(star, 1, layer);
+  return name;
+}
+
+std::string_view foreign_suffix(const OurName& name, const FormatNames& names) {
+  if (name.suffix == "gain") return names.norm_gain;
+  if (name.suffix == "bias") return name.module.ends_with("norm") ? names.norm_bias : "bias";
+  return "weight";
+}
+
+namespace fs = std::filesystem;
+
+json::object hypothesis_json(const Vocabulary& vocabulary, const Hypothesis& hypothesis) {
+  return {{"text", vocabulary.decode(hypothesis.ids)},
+          {"ids", json::array(hypothesis.ids.begin(), hypothesis.ids.end())},
+          {"log_probability", hypothesis.log_probability}};
+}
+
+/// The best translation of each source by a beam of `beam`, not divided by length.
+std::vector<Hypothesis> best_of(BeamSearch& search, const std::vector<std::vector<std::int32_t>>& sources, int beam) {
+  BeamOptions options;
+  options.beam = beam;
+  options.length_penalty = 0;
+  std::vector<Hypothesis> best;
+  for (const std::vector<std::int32_t>& source : sources) {
+    const std::span<const std::int32_t> ids = source;
+    best.push_back(search.search({&ids, 1}, options).front().front());
+  }
+  return best;
+}
+
+constexpr int conformance_beam = 4;
+
+/// One line for each source, in f32 on one processor thread.
+void write_conformance(const fs::path& checkpoint, const std::vector<std::string>& lines, const fs::path& file) {
+  const std::unique_ptr<Backend> backend = choose_backend(DeviceChoice::cpu, 1, *make_single_communicator()).backend;
+  const LoadedModel loaded = load_model(checkpoint, *backend, DType::f32);
+  std::vector<std::vector<std::int32_t>> sources;
+  for (const std::string& line : lines) sources.push_back(loaded.vocabulary->encode(line));
+  BeamSearch search(require_transformer(*loaded.model), *backend);
+  const std::vector<Hypothesis> greedy = best_of(search, sources, 1);
+  const std::vector<Hypothesis> beam = best_of(search, sources, conformance_beam);
+  std::string text;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const json::object line = {{"source", lines[i]},
+                               {"source_ids", json::array(sources[i].begin(), sources[i].end())},
+                               {"greedy", hypothesis_json(*loaded.vocabulary, greedy[i])},
+                               {"beam", conformance_beam},
+                               {"best", hypothesis_json(*loaded.vocabulary, beam[i])}};
+    text += to_text(line) + "\n";
+  }
+  write_file_atomically(file, text);
+}
+
+/// How the other program is started with the folder.
+std::string_view usage_of(ExportFormat format) {
+  switch (format) {
+    case ExportFormat::ctranslate2:
+      return "With CTranslate2 and SentencePiece:\n\n"
+             "```python\n"
+             "import ctranslate2, sentencepiece\n"
+             "pieces = sentencepiece.SentencePieceProcessor('sentencepiece.model')\n"
+             "model = ctranslate2.Translator('.')\n"
+             "result = model.translate_batch([pieces.encode('Hello.', out_type=str)], beam_size=4)\n"
+             "print(pieces.decode(result[0].hypotheses[0]))\n"
+             "```\n";
+  }
+  return "";
+}
+
+std::string score_text(const Checkpoint& checkpoint) {
+  const json::object* scoring = get_object(checkpoint.state, "scoring");
+  std::string text;
+  if (std::isfinite(checkpoint.sacrebleu)) text += fmt::format("BLEU {:.2f}", checkpoint.sacrebleu);
+  if (std::isfinite(checkpoint.loss)) {
+    text += fmt::format("{}loss {:.4f} nats a target token", text.empty() ? "" : ", ", checkpoint.loss);
+  }
+  if (text.empty()) return "not evaluated";
+  if (scoring != nullptr) text += fmt::format("; measured by `{}`", to_text(*scoring));
+  return text;
+}
+
+std::string model_card(const ExportedModel& model, const ExportOptions& options,
+                       const std::vector<std::string>& left_out) {
+  const ModelConfig& shape = model.config.model;
+  const std::string name = model.config.name.empty() ? "A translation model" : model.config.name;
+  std::string card = fmt::format(
+      "# {}\n\nTrained and exported by Babelring. Update {} of its training.\n\n"
+      "| what | value |\n| --- | --- |\n"
+      "| encoder and decoder layers | {} and {} |\n| width, heads, inner width | {}, {}, {} |\n| norm | {} |\n"
+      "| vocabulary | {} pieces, SHA-256 `{}` |\n| training data, SHA-256 | `{}` |\n| weights, digest | `{}` |\n"
+      "| validation | {} |\n",
+      name, model.checkpoint.update, shape.encoder_layers, shape.decoder_layers, shape.width, shape.heads, shape.inner,
+      shape.norm == NormPosition::pre ? "before each sub-layer" : "after each sub-layer", model.vocabulary.size(),
+      model.vocabulary.digest(), get_text(model.checkpoint.state, "corpus_digest"),
+      model.checkpoint.weights_digest.root, score_text(model.checkpoint));
+  if (!options.command.empty()) card += fmt::format("\nMade by\n\n```\n{}\n```\n", options.command);
+  for (const std::string& sentence : left_out) card += fmt::format("\n{}\n", sentence);
+  card += fmt::format("\n## Use\n\n{}\n## Check\n\n", usage_of(options.format));
+  card += fmt::format(
+      "Each line of `conformance.jsonl` has a source, its subword ids (the other program adds `</s>`), and the ids and "
+      "text of the\ntranslations of Babelring in f32: `greedy`, and `best` of a beam of {} without a length penalty.\n",
+      conformance_beam);
+  return card;
+}
+
+std::vector<std::string> write_format(const ExportedModel& model, const ExportOptions& options,
+                                      const fs::path& folder) {
+  switch (options.format) {
+    case ExportFormat::ctranslate2:
+      write_ctranslate2(model, options.quantization, folder);
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+ExportedModel ExportedModel::load(const std::filesystem::path& folder) {
+  Checkpoint checkpoint = load_checkpoint(folder, Verify::model).value();
+  const std::filesystem::path file = checkpoint.folder / "config.yaml";
+  TrainConfig config = read_config(read_file(file), file.string(), {});
+  if (config.task != Task::translation) {
+    throw UsageFailure(
+        fmt::format("{}: found a language model, expected a translation model", checkpoint.folder.string()));
+  }
+  TensorFiles weights = checkpoint.weights();
+  require_finite(weights);
+  Vocabulary vocabulary = Vocabulary::load(checkpoint.folder / "spm.model");
+  return {.checkpoint = std::move(checkpoint),
+          .config = std::move(config),
+          .vocabulary = std::move(vocabulary),
+          .weights = std::move(weights)};
+}
+
+std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const FormatNames& names) {
+  std::vector<ForeignTensor> tensors;
+  for (const std::string& ours : weights.names()) {
+    const OurName name = split_name(ours);
+    const ConstTensor whole = weights.tensor(ours);
+    const std::size_t before = tensors.size();
+    for (const ModuleRule& rule : names.modules) {
+      if (rule.ours != name.module) continue;
+      const std::int64_t rows = whole.shape[0] / rule.parts;
+      tensors.push_back({.name = with_layer(rule.theirs, name.layer) + std::string(names.separator) +
+                                 std::string(foreign_suffix(name, names)),
+                         .ours = ours,
+                         .tensor = rule.parts == 1 ? whole : whole.row_slice(rule.part * rows, rows)});
+    }
+    if (tensors.size() == before) fail("export: the format has no name for the tensor {}", ours);
+  }
+  return tensors;
+}
+
+std::vector<float> sinusoids(std::int64_t positions, std::int64_t width) {
+  std::vector<float> table(static_cast<std::size_t>(positions * width));
+  for (std::int64_t column = 0; column < width; ++column) {
+    write_sinusoid_column(column, positions, width, table.data());
+  }
+  return table;
+}
+
+const Choices<ExportFormat>& export_formats() {
+  static const Choices<ExportFormat> all = {{"ctranslate2", ExportFormat::ctranslate2}};
+  return all;
+}
+
+std::vector<std::string> export_checkpoint(const fs::path& checkpoint, const ExportOptions& options,
+                                           const fs::path& output) {
+  const fs::path target = named_folder(output);
+  if (fs::exists(fs::symlink_status(target))) {
+    throw UsageFailure(fmt::format("export: {} exists already", output.string()));
+  }
+  const ExportedModel model = ExportedModel::load(checkpoint);
+  try {
+    fs::create_directories(target.parent_path());
+    const ScratchFolder unfinished(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));
+    const std::vector<std::string> left_out = write_format(model, options, unfinished.path());
+    write_conformance(model.checkpoint.folder, options.sources, unfinished.path() / "conformance.jsonl");
+    write_file_atomically(unfinished.path() / "README.md", model_card(model, options, left_out));
+    sync_folder(unfinished.path());
+    fs::rename(unfinished.path(), target);
+    sync_folder(target.parent_path());
+    return left_out;
+  } catch (const fs::filesystem_error& error) {
+    fail("export: {}: {}", target.string(), error.code().message());
+  }
+}
+
+std::vector<std::string> validation_sources(const fs::path& checkpoint, std::int64_t count) {
+  const ExportedModel model = ExportedModel::load(checkpoint);
+  const fs::path folder = model.config.data.folder;
+  const std::string& set = model.config.data.valid_set;
+  if (set.empty() || !fs::exists(folder / Manifest::file_name)) return {};
+  if (Vocabulary::load(folder / "spm.model").digest() != model.vocabulary.digest()) return {};
+  std::vector<std::string> lines = ParallelText::open(folder, set).source;
+  lines.resize(std::min(lines.size(), static_cast<std::size_t>(count)));
+  return lines;
+}
+
+}  // namespace babelring

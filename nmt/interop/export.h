@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/options/options.h"
+#include "nmt/checkpoint/checkpoint.h"
+#include "nmt/data/vocabulary.h"
+#include "nmt/train/setup/config.h"
+
+namespace babelring {
+
+/// A checkpoint of a translation model, to be written in the format of another program.
+struct ExportedModel {
+  /// Throws Failure if a file is absent or damaged or a weight is not finite, UsageFailure if it is no translation
+  /// model.
+  static ExportedModel load(const std::filesystem::path& folder);
+
+  Checkpoint checkpoint;
+  TrainConfig config;
+  Vocabulary vocabulary;
+  TensorFiles weights;  // mapped; f32, by the names of nmt/layers
+};
+
+/// A module of ours and of another format: an embedding table, a Linear or a Norm. A `*` in both names stands for the
+/// number of a layer. With `parts` above 1 the module is rows [part, part + 1) / parts of ours.
+struct ModuleRule {
+  std::string_view ours, theirs;
+  int part = 0, parts = 1;
+};
+
+/// How a format names tensors. A tensor's name is that of its module, the separator and one of: "weight" of a table or
+/// a Linear, "bias" of a Linear, the gain or the bias of a Norm.
+struct FormatNames {
+  std::string_view separator, norm_gain, norm_bias;
+  std::span<const ModuleRule> modules;
+};
+
+/// A tensor by its name in another format. Rows of a tensor of ours, in the mapped file.
+struct ForeignTensor {
+  std::string name;
+  std::string ours;    // name of the whole tensor of ours
+  ConstTensor tensor;  // f32, contiguous
+};
+
+/// All weights by the names of a format, in the order of the weights; one that has several names, as tied tables have,
+/// occurs several times. Throws Failure for a weight that has no name in the format.
+std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const FormatNames& names);
+
+/// Sinusoidal positions as EmbeddingForward adds them, [positions, width] row-major.
+std::vector<float> sinusoids(std::int64_t positions, std::int64_t width);
+
+/// Types of the matrices in a CTranslate2 model. Norms and biases stay f32.
+enum class Quantization { float32, bfloat16, int8 };
+const Choices<Quantization>& quantizations();
+
+/// Writes model.bin (binary version 6, TransformerSpec revision 7), config.json, shared_vocabulary.json and
+/// sentencepiece.model into an existing folder. Throws Failure if a tensor has 4 GiB or more, which the format cannot
+/// hold.
+void write_ctranslate2(const ExportedModel& model, Quantization quantization, const std::filesystem::path& folder);
+
+enum class ExportFormat { ctranslate2 };
+const Choices<ExportFormat>& export_formats();
+
+struct ExportOptions {
+  ExportFormat format = ExportFormat::ctranslate2;
+  Quantization quantization = Quantization::float32;  // of ctranslate2
+  std::vector<std::string> sources;                   // lines of the source language for conformance.jsonl
+  std::string command;                                // the command line, for the model card
+};
+
+/// Writes a checkpoint in another program's format into the new folder `output`: the format's files, README.md, a model
+/// card, and conformance.jsonl, by which the other program can be checked: each source with its pieces and our greedy
+/// and beam translations. The same input gives the same bytes. The folder appears when it is complete.
+///
+/// Returns what was left out, each in one sentence. Throws UsageFailure if `output` exists or the checkpoint is not a
+/// translation model, Failure if the checkpoint is damaged, a weight is not finite, or the format cannot hold a tensor.
+std::vector<std::string> export_checkpoint(const std::filesystem::path& checkpoint, const ExportOptions& options,
+                                           const std::filesystem::path& output);
+
+/// The first `count` source lines of the checkpoint's validation set; empty if its prepared folder is not there or has
+/// another vocabulary.
+std::vector<std::string> validation_sources(const std::filesystem::path& checkpoint, std::int64_t count);
+
+}  // namespace babelring
