@@ -63,8 +63,9 @@ void install() {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
-}  // namespace
-
+/// Registers a mapped file with the SIGBUS handler. The kernel sends SIGBUS when a page cannot be read: the file was
+/// truncated or its disk failed. The handler then prints one line with the file name to standard error and exits with
+/// code 1. Other causes of SIGBUS go to the previous handler.
 void guard_mapping(const std::byte* data, std::size_t size, const std::filesystem::path& file) {
   const std::lock_guard lock(guarded_mutex);
   install();
@@ -78,12 +79,15 @@ void guard_mapping(const std::byte* data, std::size_t size, const std::filesyste
   }
 }
 
+/// Unregisters a mapping. Call before unmapping it.
 void unguard_mapping(const std::byte* data) {
   const std::lock_guard lock(guarded_mutex);
   for (Guarded& one : guarded) {
     if (one.data.load() == data) one.data.store(nullptr);
   }
 }
+
+}  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
   const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));

@@ -21,9 +21,9 @@ using DownloadProgress = std::function<void(std::int64_t bytes)>;
 
 /// Downloads a file to `path` and verifies its digest. Resumes a partial file that an interrupted call left at `path`:
 /// requests only the missing bytes (Range), and If-Range prevents a mix of two files. Resumes lost connections in the
-/// same way, until `tries` requests in a row received no data. If the digest does not match, downloads the whole file
-/// once more. The file is durable on return.
-/// Throws Failure (file, cause), or ServerRefusal if the server refuses. The partial file is kept for the next call.
+/// same way, until `tries` requests in a row were cut short, the first of them perhaps after data. If the digest does
+/// not match, downloads the whole file once more. The file is durable on return. Throws Failure (file, cause), or
+/// ServerRefusal if the server refuses. The partial file is kept for the next call.
 void download_file(HttpClient& client, const RemoteFile& remote, const std::filesystem::path& path,
                    const DownloadProgress& progress = {}, int tries = 5);
 

@@ -38,8 +38,10 @@ MemoryEstimate sequence_memory(const TrainConfig& config, std::int64_t ranks) {
 MemoryEstimate translation_memory(const TrainConfig& config, std::int64_t ranks) {
   const Manifest manifest = load_manifest(config.data.folder);
   const ManifestSet& set = manifest.set(config.data.train_set);
-  const auto with_ends = [&](std::int64_t tokens) { return static_cast<double>(tokens + set.sentences); };
-  const double source_per_target = set.sentences > 0 ? with_ends(set.source_tokens) / with_ends(set.target_tokens) : 1;
+  // The manifest counts tokens without </s>.
+  const auto with_end_marks = [&](std::int64_t tokens) { return static_cast<double>(tokens + set.sentences); };
+  const double source_per_target =
+      set.sentences > 0 ? with_end_marks(set.source_tokens) / with_end_marks(set.target_tokens) : 1;
   return estimate_memory(config, manifest.vocabulary_size, ranks, source_per_target);
 }
 
@@ -65,21 +67,21 @@ std::string absolute_path(const std::string& path) {
 json::object check_result(const TrainConfig& config, std::int64_t ranks) {
   const Interval& end = config.training.stop_after;
   const bool by_updates = end.unit() == Interval::Unit::updates;
-  json::array unknown;
+  json::array not_estimated;
   json::value memory;
   try {
     memory = memory_of(config, ranks);
   } catch (const Failure& failure) {
-    unknown.emplace_back(fmt::format("memory: {}", failure.what()));
+    not_estimated.emplace_back(fmt::format("memory: {}", failure.what()));
   }
-  if (!by_updates) unknown.emplace_back("updates: training.stop_after is not in updates");
+  if (!by_updates) not_estimated.emplace_back("updates: training.stop_after is not in updates");
   return {{"config", config_yaml(config)},
           {"name", config.name},
           {"max_updates", by_updates ? static_cast<std::int64_t>(end.value()) : 0},
           {"data_folder", absolute_path(config.data.folder)},
           {"start_from", absolute_path(config.training.start_from)},
           {"memory", std::move(memory)},
-          {"not_estimated", std::move(unknown)}};
+          {"not_estimated", std::move(not_estimated)}};
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 
 namespace babelring {
 
-/// The set that evaluations of a sample of the training set name (validation.train_sample).
+/// EvalRecord::set of an evaluation on a sample of the training set (validation.train_sample).
 inline constexpr const char* train_sample_set = "train";
 
 /// Name of an evaluation on `set`: "training sample", otherwise "validation on valid".

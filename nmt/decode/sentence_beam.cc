@@ -69,7 +69,7 @@ void SentenceBeam::advance(std::span<const NextTokens> next) {
     Live child = live_[candidate.parent];
     child.log_probability = candidate.log_probability;
     if (candidate.id == eos_id) {
-      finished_.push_back(finish(child, length_, true));
+      finished_.push_back(scored(child, length_, true));
     } else {
       child.ids.push_back(candidate.id);
       survivors.push_back(std::move(child));
@@ -80,7 +80,7 @@ void SentenceBeam::advance(std::span<const NextTokens> next) {
                    [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
 }
 
-Hypothesis SentenceBeam::finish(const Live& live, std::int64_t length, bool complete) const {
+Hypothesis SentenceBeam::scored(const Live& live, std::int64_t length, bool complete) const {
   return {.ids = live.ids,
           .log_probability = live.log_probability,
           .score = live.log_probability / options_.penalty(length),
@@ -96,7 +96,7 @@ bool SentenceBeam::done() const {
 
 std::vector<Hypothesis> SentenceBeam::n_best() const {
   std::vector<Hypothesis> best = finished_;
-  for (const Live& live : live_) best.push_back(finish(live, length_, false));
+  for (const Live& live : live_) best.push_back(scored(live, length_, false));
   if (best.size() > static_cast<std::size_t>(options_.n_best)) best.resize(static_cast<std::size_t>(options_.n_best));
   return best;
 }

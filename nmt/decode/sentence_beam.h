@@ -89,7 +89,7 @@ class SentenceBeam {
   };
   std::vector<Candidate> best_candidates(std::span<const NextTokens> next) const;
   bool allowed(std::int32_t id) const;
-  Hypothesis finish(const Live& live, std::int64_t length, bool complete) const;
+  Hypothesis scored(const Live& live, std::int64_t length, bool complete) const;
 
   const BeamOptions& options_;
   std::int64_t max_length_;

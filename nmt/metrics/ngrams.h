@@ -9,7 +9,7 @@
 
 namespace babelring {
 
-/// Number of occurrences of each n-gram. The keys are views into the counted sequence.
+/// Number of occurrences of each n-gram. The keys point into the counted sequence, which must outlive the counts.
 using NgramCounts = std::unordered_map<std::u32string_view, std::int64_t>;
 
 /// Counts the n-grams of a sequence of code points or word numbers.

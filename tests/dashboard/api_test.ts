@@ -333,6 +333,25 @@ describe('EventStream', () => {
     expect(open()).toBe(0);
   });
 
+  it('gives the connection of a page that was opened hidden back', async () => {
+    const { page, open } = setUp();
+    page.hidden = true;
+    const stream = new EventStream(
+      'r_1',
+      () => undefined,
+      () => undefined,
+      () => undefined,
+    );
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(open()).toBe(1);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(open()).toBe(0);
+    hide(page, false);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(open()).toBe(1);
+    stream.close();
+  });
+
   it('opens no connection if the page was hidden while the server was away', async () => {
     const { page, asked } = setUp();
     const connect = globalThis.fetch;

@@ -311,7 +311,7 @@ void MpiCommunicator::start_sum(const std::shared_ptr<CommMemory>& memory, float
   float* const errors = errors_of(memory, data);
   progress_->submit(
       [=, messages = messages_](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-        auto sum = messages.make(world, sequence, data, errors, count);
+        auto sum = messages.all_reduce(world, sequence, data, errors, count);
         sum->keep(memory);
         return sum;
       });
@@ -332,7 +332,7 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
   progress_->submit([=, board = board_, messages = messages_, local_ranks = host_position_->local_ranks](
                         MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
     auto over_hosts = [&world, sequence, messages, data, errors](float* shard, std::int64_t size) {
-      return messages.make(world, sequence, shard, errors == nullptr ? nullptr : errors + (shard - data), size);
+      return messages.all_reduce(world, sequence, shard, errors == nullptr ? nullptr : errors + (shard - data), size);
     };
     auto two_level = std::make_unique<TwoLevelAllReduce>(board, *memory, data, count, number, local_ranks, over_hosts,
                                                          messages.order);

@@ -117,8 +117,8 @@ std::int64_t MessageSums::bytes_to_send(std::int64_t count) const {
   return wire_bytes(wire, count) * 2 * (ring.ranks - 1) / ring.ranks;
 }
 
-std::unique_ptr<Collective> MessageSums::make(MpiProgress::World& world, std::int64_t sequence, float* data,
-                                              float* errors, std::int64_t count) const {
+std::unique_ptr<Collective> MessageSums::all_reduce(MpiProgress::World& world, std::int64_t sequence, float* data,
+                                                    float* errors, std::int64_t count) const {
   const int tag = tag_of(sequence);
   if (by_tree(count)) {
     return std::make_unique<MpiTree>(world.ring.get(), tree_steps(ring, count), data, count, tag, world.pool);

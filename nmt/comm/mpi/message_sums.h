@@ -83,14 +83,15 @@ struct MessageSums {
   std::int64_t bytes_to_send(std::int64_t count) const;
   /// The stripe whose sums the rank at `position` gets from scatter().
   int stripe_of(int position) const;
-  /// Bytes that this rank sends for a reduce-scatter of `count` elements in stripes of `stripe`.
-  std::int64_t bytes_to_scatter(std::int64_t count, std::int64_t stripe) const;
-  /// The reduce-scatter of `count` elements at `data`, at most one stripe of `stripe` elements for each rank.
+  /// Bytes that this rank sends for a reduce-scatter of `count` elements in stripes of
+  /// `stripe_elements`.
+  std::int64_t bytes_to_scatter(std::int64_t count, std::int64_t stripe_elements) const;
+  /// The reduce-scatter of `count` elements at `data`, at most one stripe of `stripe_elements` for each rank.
   std::unique_ptr<Collective> scatter(MpiProgress::World& world, std::int64_t sequence, float* data, float* errors,
-                                      std::int64_t count, std::int64_t stripe) const;
+                                      std::int64_t count, std::int64_t stripe_elements) const;
   /// The sum of `count` elements at `data`, in place. `errors`: see MpiRing.
-  std::unique_ptr<Collective> make(MpiProgress::World& world, std::int64_t sequence, float* data, float* errors,
-                                   std::int64_t count) const;
+  std::unique_ptr<Collective> all_reduce(MpiProgress::World& world, std::int64_t sequence, float* data, float* errors,
+                                         std::int64_t count) const;
 
  private:
   bool scatters_by_tree() const;

@@ -151,12 +151,14 @@ void SmallCollectives::broadcast_to_hosts(void* data, std::size_t bytes) {
 }
 
 /// Copies through blocks owned by the collective: after a failure the caller may free its memory while MPI still moves
-/// data. Without `data` this rank only takes part in the count of collectives.
+/// data. A rank without `data` sends nothing, but runs the collective, so that numbers, and with them tags, stay equal
+/// on all ranks.
 void SmallCollectives::broadcast_blocks(char* data, std::size_t bytes, int root, int from,
                                         const std::vector<int>& targets) {
-  constexpr std::size_t largest = std::size_t{16} << 20;
-  for (std::size_t offset = 0; offset < bytes; offset += largest) {
-    const auto block = std::make_shared<std::string>(data != nullptr ? std::min(largest, bytes - offset) : 0, '\0');
+  constexpr std::size_t max_block_bytes = std::size_t{16} << 20;
+  for (std::size_t offset = 0; offset < bytes; offset += max_block_bytes) {
+    const auto block =
+        std::make_shared<std::string>(data != nullptr ? std::min(max_block_bytes, bytes - offset) : 0, '\0');
     if (data != nullptr && from < 0) std::memcpy(block->data(), data + offset, block->size());
     run([=](MpiProgress::World& world, std::int64_t sequence) {
       return std::make_unique<TreeBroadcast>(world.collectives.get(), from, targets, tag_of(sequence), block, root);

@@ -84,6 +84,7 @@ export class EventStream {
     private readonly onRest: () => void = () => undefined,
   ) {
     document.addEventListener('visibilitychange', () => this.follow(), { signal: this.abort.signal });
+    this.follow(); // a page may be opened hidden
     void this.loop();
   }
 
@@ -119,7 +120,7 @@ export class EventStream {
   /// Asks now and then until something is expected again.
   private async rest(): Promise<void> {
     const { signal } = this.abort;
-    this.onState('live');
+    this.onState('live'); // up to date, though not connected
     while (!signal.aborted && this.rests()) {
       await sleep(REST_MS, signal).catch(() => undefined);
       if (!signal.aborted && !document.hidden) this.onRest();

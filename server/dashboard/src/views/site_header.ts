@@ -40,17 +40,17 @@ export function onShortcutKey(event: KeyboardEvent): void {
 
 /// The theme: light, dark, or that of the system. Stored in this browser.
 export type ThemeChoice = 'system' | 'light' | 'dark';
-const KEY = 'babelring.theme';
+const THEME_KEY = 'babelring.theme';
 const ORDER: readonly ThemeChoice[] = ['system', 'light', 'dark'];
 export const themeOf = (stored: string | null): ThemeChoice => ORDER.find((choice) => choice === stored) ?? 'system';
 export const nextTheme = (choice: ThemeChoice): ThemeChoice => ORDER[(ORDER.indexOf(choice) + 1) % ORDER.length]!;
-export const readTheme = (): ThemeChoice => themeOf(readStored(KEY));
+export const readTheme = (): ThemeChoice => themeOf(readStored(THEME_KEY));
 
 /// Applies the theme to the document and fires "themechange" on window, for canvases.
 export function applyTheme(choice: ThemeChoice): void {
   if (choice === 'system') delete document.documentElement.dataset['theme'];
   else document.documentElement.dataset['theme'] = choice;
-  writeStored(KEY, choice);
+  writeStored(THEME_KEY, choice);
   window.dispatchEvent(new Event('themechange'));
 }
 
@@ -67,7 +67,13 @@ const PATIENCE_MS = 3000; // a single lost request is not reported
 const NOTIFY_KEY = 'babelring.notify';
 const NOTIFY = 'Browser notification when a run fails or stops reporting while this page is open';
 const SIGNS = { system: '◐', light: '☀', dark: '☾' };
-const KEYS: Record<string, string> = { ArrowLeft: '←', ArrowRight: '→', ArrowUp: '↑', ArrowDown: '↓', ' ': 'space' };
+const KEY_LABELS: Record<string, string> = {
+  ArrowLeft: '←',
+  ArrowRight: '→',
+  ArrowUp: '↑',
+  ArrowDown: '↓',
+  ' ': 'space',
+};
 
 /// "No connection to the server since 09:21:05, showing data until 09:21:02. Retrying …"
 function offlineText({ awaySinceMs, answeredAtMs }: Connection): string {
@@ -89,7 +95,7 @@ export function watchConnection(banner: HTMLElement): void {
 /// Shows all keyboard shortcuts of the current page, by group.
 export function showHelp(): void {
   const keysOf = (keys: readonly string[]): Child =>
-    keys.map((key, at) => [at > 0 ? ' or ' : null, h('kbd', KEYS[key] ?? key)]);
+    keys.map((key, at) => [at > 0 ? ' or ' : null, h('kbd', KEY_LABELS[key] ?? key)]);
   const listed = [...groups].map(([title, shortcuts]) => [
     h('h3', title),
     h('dl.keys', ...[shortcuts.map(({ keys, what }) => [h('dt', keysOf(keys)), h('dd', what)])]),
