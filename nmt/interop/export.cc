@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <cmath>
-#include <memory>
-#include <span>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -225,13 +224,14 @@ std::vector<std::string> export_checkpoint(const fs::path& checkpoint, const Exp
   if (fs::exists(fs::symlink_status(target))) {
     throw UsageFailure(fmt::format("export: {} exists already", output.string()));
   }
-  const ExportedModel model = ExportedModel::load(checkpoint);
+  std::optional<ExportedModel> model = ExportedModel::load(checkpoint);
   try {
     fs::create_directories(target.parent_path());
     const ScratchFolder unfinished(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));
-    const std::vector<std::string> left_out = write_format(model, options, unfinished.path());
-    write_conformance(model.checkpoint.folder, options.sources, unfinished.path() / "conformance.jsonl");
-    write_file_atomically(unfinished.path() / "README.md", model_card(model, options, left_out));
+    const std::vector<std::string> left_out = write_format(*model, options, unfinished.path());
+    write_file_atomically(unfinished.path() / "README.md", model_card(*model, options, left_out));
+    model.reset();  // its pages, before the model that translates
+    write_conformance(checkpoint, options.sources, unfinished.path() / "conformance.jsonl");
     sync_folder(unfinished.path());
     fs::rename(unfinished.path(), target);
     sync_folder(target.parent_path());
@@ -242,12 +242,12 @@ std::vector<std::string> export_checkpoint(const fs::path& checkpoint, const Exp
 }
 
 std::vector<std::string> validation_sources(const fs::path& checkpoint, std::int64_t count) {
-  const ExportedModel model = ExportedModel::load(checkpoint);
-  const fs::path folder = model.config.data.folder;
-  const std::string& set = model.config.data.valid_set;
-  if (set.empty() || !fs::exists(folder / Manifest::file_name)) return {};
-  if (Vocabulary::load(folder / "spm.model").digest() != model.vocabulary.digest()) return {};
-  std::vector<std::string> lines = ParallelText::open(folder, set).source;
+  const fs::path file = checkpoint / "config.yaml";
+  const DataConfig data = read_config(read_file(file), file.string(), {}).data;
+  const fs::path folder = data.folder;
+  if (data.valid_set.empty() || !fs::exists(folder / Manifest::file_name)) return {};
+  if (load_manifest(folder).vocabulary.sha256 != sha256_hex(read_file(checkpoint / "spm.model"))) return {};
+  std::vector<std::string> lines = ParallelText::open(folder, data.valid_set).source;
   lines.resize(std::min(lines.size(), static_cast<std::size_t>(count)));
   return lines;
 }
