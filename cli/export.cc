@@ -39,9 +39,15 @@ std::vector<std::string> sources_of(const ExportArguments& arguments, const std:
 void export_model(ExportArguments& arguments) {
   const std::filesystem::path checkpoint = find_checkpoint(arguments.checkpoint);
   arguments.options.sources = sources_of(arguments, checkpoint);
-  arguments.options.command = fmt::format("nmt export --checkpoint {} --to {} --quantization {} --output {}",
-                                          arguments.checkpoint, word_of(export_formats(), arguments.options.format),
-                                          word_of(quantizations(), arguments.options.quantization), arguments.output);
+  const ExportOptions& options = arguments.options;
+  const std::string& quantization = word_of(quantizations(), options.quantization);
+  const bool has_types = options.format == ExportFormat::ctranslate2;
+  if (!has_types && options.quantization != Quantization::float32) {
+    throw UsageFailure(fmt::format("--quantization: found {}, which only --to ctranslate2 has", quantization));
+  }
+  arguments.options.command = fmt::format("nmt export --checkpoint {} --to {}{} --output {}", arguments.checkpoint,
+                                          word_of(export_formats(), options.format),
+                                          has_types ? " --quantization " + quantization : "", arguments.output);
   for (const std::string& sentence : export_checkpoint(checkpoint, arguments.options, arguments.output)) {
     spdlog::info("{}", sentence);
   }
@@ -58,8 +64,9 @@ void add_export(CLI::App& app) {
       ->add_option("--checkpoint", arguments->checkpoint,
                    "checkpoint, or a run's folder: its best checkpoint, or the newest if there is no best")
       ->required();
-  add_choice(*command, "--to", arguments->options.format, export_formats(),
-             "format; ctranslate2: a folder that ctranslate2.Translator loads");
+  add_choice(
+      *command, "--to", arguments->options.format, export_formats(),
+      "format; ctranslate2: a folder that ctranslate2.Translator loads; onnx: encoder and decoder for ONNX Runtime");
   command->get_option("--to")->required()->default_str("");
   command->add_option("--output", arguments->output, "new folder; must not exist")->required();
   add_choice(*command, "--quantization", arguments->options.quantization, quantizations(),

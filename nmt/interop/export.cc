@@ -117,6 +117,13 @@ std::string_view usage_of(ExportFormat format) {
              "result = model.translate_batch([pieces.encode('Hello.', out_type=str)], beam_size=4)\n"
              "print(pieces.decode(result[0].hypotheses[0]))\n"
              "```\n";
+    case ExportFormat::onnx:
+      return "With ONNX Runtime and SentencePiece. `input_ids` of the encoder are the ids of the source and `</s>` "
+             "(2). "
+             "The decoder\nbegins with `<s>` (1) and caches of length 0; each step takes the newest token, and the "
+             "`present.*` of the step before\nas `past_key_values.*`. `<pad>`, the last id, fills shorter sources, "
+             "with 0 "
+             "in `attention_mask`.\n";
   }
   return "";
 }
@@ -162,6 +169,9 @@ std::vector<std::string> write_format(const ExportedModel& model, const ExportOp
   switch (options.format) {
     case ExportFormat::ctranslate2:
       write_ctranslate2(model, options.quantization, folder);
+      return {};
+    case ExportFormat::onnx:
+      write_onnx(model, folder);
       return {};
   }
   return {};
@@ -214,7 +224,7 @@ std::vector<float> sinusoids(std::int64_t positions, std::int64_t width) {
 }
 
 const Choices<ExportFormat>& export_formats() {
-  static const Choices<ExportFormat> all = {{"ctranslate2", ExportFormat::ctranslate2}};
+  static const Choices<ExportFormat> all = {{"ctranslate2", ExportFormat::ctranslate2}, {"onnx", ExportFormat::onnx}};
   return all;
 }
 

@@ -63,7 +63,11 @@ const Choices<Quantization>& quantizations();
 /// hold.
 void write_ctranslate2(const ExportedModel& model, Quantization quantization, const std::filesystem::path& folder);
 
-enum class ExportFormat { ctranslate2 };
+/// Writes encoder_model.onnx, decoder_model_merged.onnx (opset 17) and sentencepiece.model into an existing folder. The
+/// vocabulary has one more row, <pad>, which is never chosen. Throws Failure if a file would have 2 GiB.
+void write_onnx(const ExportedModel& model, const std::filesystem::path& folder);
+
+enum class ExportFormat { ctranslate2, onnx };
 const Choices<ExportFormat>& export_formats();
 
 struct ExportOptions {

@@ -191,6 +191,7 @@ class ProgramsTest(FolderTest):
 1 | export --checkpoint data --to ctranslate2 --output x | data: no checkpoint here
 1 | export --checkpoint run --to ctranslate2 --output x --sources nowhere.en | nowhere.en: No such file
 2 | export --checkpoint run --to ctranslate2 --quantization int4 --output x | --quantization: found 'int4', expected float32, bfloat16 or int8
+2 | export --checkpoint run --to onnx --quantization int8 --output x | --quantization: found int8, which only --to ctranslate2 has
 """
         )
 

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "nmt/interop/export.h"
 #include "nmt/model/transformer.h"
-#include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/interop/export_fixture.h"
 
 namespace babelring {
 namespace {
@@ -22,19 +22,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-namespace fs = std::filesystem;
-
-const std::vector<std::string> lines = {"the red house", "a boat sails on the sea", "the old man sees a red boat"};
-
-std::string small_vocabulary() {
-  std::size_t next = 0;
-  return train_vocabulary({.size = 34}, [&](std::string& line) {
-    if (next == 8 * lines.size()) return false;
-    line = lines[next++ % lines.size()];
-    return true;
-  });
-}
 
 /// A variable as it is in model.bin.
 struct Variable {
@@ -99,59 +86,6 @@ struct Reader {
   std::size_t at = 0;
   std::map<std::string, Variable> variables;
   std::map<std::string, std::string> aliases;
-};
-
-class ExportTest : public testing::Test {
- protected:
-  /// Writes a checkpoint of two encoder layers and one decoder layer with random weights.
-  fs::path checkpoint(const std::string& model_options) {
-    const std::string config =
-        "data:\n  folder: nowhere\nmodel:\n  encoder_layers: 2\n  decoder_layers: 1\n  width: 8\n  heads: 2\n  inner: "
-        "12\n" +
-        model_options;
-    const fs::path path = folder_.path() / "checkpoint";
-    fs::create_directory(path);
-    write_file_atomically(folder_.path() / "spm.model", vocabulary_);
-    const Vocabulary vocabulary = Vocabulary::from_bytes(vocabulary_, "test");
-    model_ = std::make_unique<Transformer>(read_config(config, "test", {}).model, vocabulary.size(), 0.F, *backend_,
-                                           DType::f32);
-    CheckpointContent content;
-    content.copies["spm.model"] = folder_.path() / "spm.model";
-    content.texts["config.yaml"] = config;
-    for (const Parameter& parameter : model_->parameters().all()) {
-      const std::vector<float> values = initial_values(parameter, 7);
-      for (std::size_t i = 0; i < values.size(); ++i) {  // norms and biases, too, have values of their own
-        parameter.master.as<float>()[i] = values[i] + 0.01F * static_cast<float>(i % 7);
-      }
-      content.weights.push_back({parameter.name, parameter.master});
-    }
-    if (spoil_ != nullptr) spoil_(content);
-    write_checkpoint_files(content, path);
-    return path;
-  }
-  fs::path exported(const fs::path& checkpoint, Quantization quantization = Quantization::float32) {
-    const fs::path output = folder_.path() / ("exported-" + std::to_string(++exports_));
-    EXPECT_THAT(export_checkpoint(checkpoint, {.quantization = quantization, .sources = lines, .command = "nmt export"},
-                                  output),
-                testing::IsEmpty());
-    return output;
-  }
-  std::vector<float> ours(const std::string& name) const {
-    for (const Parameter& parameter : model_->parameters().all()) {
-      if (parameter.name != name) continue;
-      const auto* values = parameter.master.as<float>();
-      return {values, values + parameter.shape.elements()};
-    }
-    ADD_FAILURE() << name;
-    return {};
-  }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
-  std::string vocabulary_ = small_vocabulary();
-  std::unique_ptr<Transformer> model_;
-  void (*spoil_)(CheckpointContent&) = nullptr;
-  int exports_ = 0;
 };
 
 TEST_F(ExportTest, CTranslate2HasEachTensorOnceAndAliasesForTiedTables) {
