@@ -61,6 +61,16 @@ TEST(Explain, PrintsNoNumberWithThreeHundredDigits) {
   }
 }
 
+TEST(Explain, KnowsTheWordsOfLaterVersionsOfCli11) {
+  CLI::App app("test", "server");
+  std::int64_t number = 0;
+  app.add_option("--memory", number);
+  EXPECT_EQ(explain(app, {"--memory", "-1"}, "--memory: Value -1 not in range [0 - 1.79769e+308]"),
+            "--memory: found -1, expected a number of at least 0 (`server --help` lists the options)");
+  EXPECT_EQ(explain(app, {"--memory", "9"}, "--memory: Value 9 not in range [1 - 8]"),
+            "--memory: found 9, expected 1 to 8 (`server --help` lists the options)");
+}
+
 /// The message of the command line, or the value of --number and --share.
 std::string parsed(std::vector<std::string> arguments) {
   CLI::App app("test", "nmt");
