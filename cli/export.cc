@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -9,6 +8,7 @@
 #include "cli/commands.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/data/line_reader.h"
+#include "nmt/data/text.h"
 #include "nmt/interop/export.h"
 
 namespace babelring {
@@ -31,8 +31,14 @@ std::vector<std::string> sources_of(const ExportArguments& arguments, const std:
   }
   LineReader reader(arguments.sources);
   RawLine line;
-  while (std::ssize(lines) < conformance_lines && reader.read(line).value()) lines.push_back(line.text);
-  if (lines.empty()) fail("--sources: {} has no lines", arguments.sources);
+  while (std::ssize(lines) < conformance_lines && reader.read(line).value()) {
+    if (line.over_long) fail("{}:{}: over {} bytes", arguments.sources, line.number, LineReader::longest_bytes);
+    if (const std::size_t at = find_invalid_utf8(line.text); at != std::string::npos) {
+      fail("{}:{}: byte {} is not UTF-8", arguments.sources, line.number, at + 1);
+    }
+    if (line.text.find_first_not_of(" \t") != std::string::npos) lines.push_back(line.text);
+  }
+  if (lines.empty()) fail("--sources: {} has no line with text", arguments.sources);
   return lines;
 }
 
@@ -48,9 +54,7 @@ void export_model(ExportArguments& arguments) {
   arguments.options.command = fmt::format("nmt export --checkpoint {} --to {}{} --output {}", arguments.checkpoint,
                                           word_of(export_formats(), options.format),
                                           has_types ? " --quantization " + quantization : "", arguments.output);
-  for (const std::string& sentence : export_checkpoint(checkpoint, arguments.options, arguments.output)) {
-    spdlog::info("{}", sentence);
-  }
+  export_checkpoint(checkpoint, arguments.options, arguments.output);
   fmt::print("{}: {} of {}\n", arguments.output, word_of(export_formats(), arguments.options.format),
              checkpoint.string());
 }

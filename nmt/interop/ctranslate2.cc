@@ -132,11 +132,9 @@ void add_tensor(Variables& variables, const ForeignTensor& foreign, Quantization
 void add_settings(Variables& variables, const ModelConfig& model) {
   constexpr std::int8_t relu = 0, concatenate = 0;
   const auto flag = [](bool value) { return number<std::int8_t>(Type::i8, value ? 1 : 0); };
-  // The reader throws beyond the last position.
-  constexpr std::int64_t positions = 4096;
   variables["decoder/position_encodings/encodings"] =
-      owned({static_cast<std::uint32_t>(positions), static_cast<std::uint32_t>(model.width)}, Type::f32,
-            bytes_of(std::span<const float>(sinusoids(positions, model.width))));
+      owned({static_cast<std::uint32_t>(exported_positions), static_cast<std::uint32_t>(model.width)}, Type::f32,
+            bytes_of(std::span<const float>(sinusoids(model.width))));
   for (const std::string side : {"encoder", "decoder"}) {
     variables[side + "/num_heads"] = number(Type::i16, static_cast<std::int16_t>(model.heads));
     variables[side + "/pre_norm"] = flag(model.norm == NormPosition::pre);

@@ -140,8 +140,7 @@ std::string score_text(const Checkpoint& checkpoint) {
   return text;
 }
 
-std::string model_card(const ExportedModel& model, const ExportOptions& options,
-                       const std::vector<std::string>& left_out) {
+std::string model_card(const ExportedModel& model, const ExportOptions& options) {
   const ModelConfig& shape = model.config.model;
   const std::string name = model.config.name.empty() ? "A translation model" : model.config.name;
   std::string card = fmt::format(
@@ -155,7 +154,6 @@ std::string model_card(const ExportedModel& model, const ExportOptions& options,
       model.vocabulary.digest(), get_text(model.checkpoint.state, "corpus_digest"),
       model.checkpoint.weights_digest.root, score_text(model.checkpoint));
   if (!options.command.empty()) card += fmt::format("\nMade by\n\n```\n{}\n```\n", options.command);
-  for (const std::string& sentence : left_out) card += fmt::format("\n{}\n", sentence);
   card += fmt::format("\n## Use\n\n{}\n## Check\n\n", usage_of(options.format));
   card += fmt::format(
       "Each line of `conformance.jsonl` has a source, its subword ids (the other program adds `</s>`), and the ids and "
@@ -164,17 +162,13 @@ std::string model_card(const ExportedModel& model, const ExportOptions& options,
   return card;
 }
 
-std::vector<std::string> write_format(const ExportedModel& model, const ExportOptions& options,
-                                      const fs::path& folder) {
+void write_format(const ExportedModel& model, const ExportOptions& options, const fs::path& folder) {
   switch (options.format) {
     case ExportFormat::ctranslate2:
-      write_ctranslate2(model, options.quantization, folder);
-      return {};
+      return write_ctranslate2(model, options.quantization, folder);
     case ExportFormat::onnx:
-      write_onnx(model, folder);
-      return {};
+      return write_onnx(model, folder);
   }
-  return {};
 }
 
 }  // namespace
@@ -204,21 +198,20 @@ std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const For
     const std::size_t before = tensors.size();
     for (const ModuleRule& rule : names.modules) {
       if (rule.ours != name.module) continue;
-      const std::int64_t rows = whole.shape[0] / rule.parts;
       tensors.push_back({.name = with_layer(rule.theirs, name.layer) + std::string(names.separator) +
                                  std::string(foreign_suffix(name, names)),
                          .ours = ours,
-                         .tensor = rule.parts == 1 ? whole : whole.row_slice(rule.part * rows, rows)});
+                         .tensor = whole});
     }
     if (tensors.size() == before) fail("export: the format has no name for the tensor {}", ours);
   }
   return tensors;
 }
 
-std::vector<float> sinusoids(std::int64_t positions, std::int64_t width) {
-  std::vector<float> table(static_cast<std::size_t>(positions * width));
+std::vector<float> sinusoids(std::int64_t width) {
+  std::vector<float> table(static_cast<std::size_t>(exported_positions * width));
   for (std::int64_t column = 0; column < width; ++column) {
-    write_sinusoid_column(column, positions, width, table.data());
+    write_sinusoid_column(column, exported_positions, width, table.data());
   }
   return table;
 }
@@ -228,8 +221,7 @@ const Choices<ExportFormat>& export_formats() {
   return all;
 }
 
-std::vector<std::string> export_checkpoint(const fs::path& checkpoint, const ExportOptions& options,
-                                           const fs::path& output) {
+void export_checkpoint(const fs::path& checkpoint, const ExportOptions& options, const fs::path& output) {
   const fs::path target = named_folder(output);
   if (fs::exists(fs::symlink_status(target))) {
     throw UsageFailure(fmt::format("export: {} exists already", output.string()));
@@ -238,14 +230,13 @@ std::vector<std::string> export_checkpoint(const fs::path& checkpoint, const Exp
   try {
     fs::create_directories(target.parent_path());
     const ScratchFolder unfinished(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));
-    const std::vector<std::string> left_out = write_format(*model, options, unfinished.path());
-    write_file_atomically(unfinished.path() / "README.md", model_card(*model, options, left_out));
+    write_format(*model, options, unfinished.path());
+    write_file_atomically(unfinished.path() / "README.md", model_card(*model, options));
     model.reset();  // its pages, before the model that translates
     write_conformance(checkpoint, options.sources, unfinished.path() / "conformance.jsonl");
     sync_folder(unfinished.path());
     fs::rename(unfinished.path(), target);
     sync_folder(target.parent_path());
-    return left_out;
   } catch (const fs::filesystem_error& error) {
     fail("export: {}: {}", target.string(), error.code().message());
   }

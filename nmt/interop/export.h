@@ -27,10 +27,9 @@ struct ExportedModel {
 };
 
 /// A module of ours and of another format: an embedding table, a Linear or a Norm. A `*` in both names stands for the
-/// number of a layer. With `parts` above 1 the module is rows [part, part + 1) / parts of ours.
+/// number of a layer.
 struct ModuleRule {
   std::string_view ours, theirs;
-  int part = 0, parts = 1;
 };
 
 /// How a format names tensors. A tensor's name is that of its module, the separator and one of: "weight" of a table or
@@ -40,10 +39,10 @@ struct FormatNames {
   std::span<const ModuleRule> modules;
 };
 
-/// A tensor by its name in another format. Rows of a tensor of ours, in the mapped file.
+/// A tensor of ours, in the mapped file, by its name in another format.
 struct ForeignTensor {
   std::string name;
-  std::string ours;    // name of the whole tensor of ours
+  std::string ours;    // our name of it
   ConstTensor tensor;  // f32, contiguous
 };
 
@@ -51,8 +50,11 @@ struct ForeignTensor {
 /// occurs several times. Throws Failure for a weight that has no name in the format.
 std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const FormatNames& names);
 
-/// Sinusoidal positions as EmbeddingForward adds them, [positions, width] row-major.
-std::vector<float> sinusoids(std::int64_t positions, std::int64_t width);
+/// Positions in an exported model. The other programs fail beyond the last one.
+inline constexpr std::int64_t exported_positions = 4096;
+
+/// Sinusoidal positions as EmbeddingForward adds them, [exported_positions, width] row-major.
+std::vector<float> sinusoids(std::int64_t width);
 
 /// Types of the matrices in a CTranslate2 model. Norms and biases stay f32.
 enum class Quantization { float32, bfloat16, int8 };
@@ -81,10 +83,10 @@ struct ExportOptions {
 /// card, and conformance.jsonl, by which the other program can be checked: each source with its pieces and our greedy
 /// and beam translations. The same input gives the same bytes. The folder appears when it is complete.
 ///
-/// Returns what was left out, each in one sentence. Throws UsageFailure if `output` exists or the checkpoint is not a
+/// Throws UsageFailure if `output` exists or the checkpoint is not a
 /// translation model, Failure if the checkpoint is damaged, a weight is not finite, or the format cannot hold a tensor.
-std::vector<std::string> export_checkpoint(const std::filesystem::path& checkpoint, const ExportOptions& options,
-                                           const std::filesystem::path& output);
+void export_checkpoint(const std::filesystem::path& checkpoint, const ExportOptions& options,
+                       const std::filesystem::path& output);
 
 /// The first `count` source lines of the checkpoint's validation set; empty if its prepared folder is not there or has
 /// another vocabulary.

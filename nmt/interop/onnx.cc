@@ -16,12 +16,10 @@ namespace babelring {
 namespace {
 
 constexpr int ir_version = 8, opset = 17;
-constexpr std::int64_t positions = 4096;
 constexpr float masked = -1e9F;
 
-/// A protobuf message in the wire format: https://protobuf.dev/programming-guides/encoding. Written by hand, because
-/// Debian 12's libsentencepiece exports an older protobuf of its own, by which libprotobuf's functions are replaced in
-/// a process that has both.
+/// A protobuf message in the wire format: https://protobuf.dev/programming-guides/encoding. Not by libprotobuf: Debian
+/// 12's libsentencepiece contains and exports an older version of it, and the two crash in one process.
 class Message {
  public:
   Message& integer(int field, std::int64_t value) {
@@ -96,6 +94,10 @@ class Graph {
   }
   std::string op(std::string_view type, const std::vector<std::string>& inputs, Attributes attributes = {}) {
     return ops(type, inputs, 1, attributes).front();
+  }
+
+  std::string transpose(const std::string& x, std::vector<std::int64_t> axes) {
+    return op("Transpose", {x}, {{"perm", std::move(axes)}});
   }
 
   std::string number(float value) { return constant(TensorType::f32, {}, &value, sizeof value); }
@@ -201,8 +203,7 @@ class Layers {
                     std::string(static_cast<std::size_t>(config_.width) * sizeof(float), '\0'));
   }
   std::string linear(const std::string& x, const std::string& name) {
-    const std::string y =
-        g.op("MatMul", {x, g.op("Transpose", {weight(name + ".weight")}, {{"perm", std::vector<std::int64_t>{1, 0}}})});
+    const std::string y = g.op("MatMul", {x, g.transpose(weight(name + ".weight"), {1, 0})});
     return model_.weights.contains(name + ".bias") ? g.op("Add", {y, weight(name + ".bias")}) : y;
   }
   std::string norm(const std::string& x, const std::string& name) {
@@ -217,9 +218,9 @@ class Layers {
   }
   /// ids and the position of the first → embeddings.
   std::string embed(const std::string& ids, const std::string& table_name, const std::string& first) {
-    const std::vector<float> sines = sinusoids(positions, config_.width);
+    const std::vector<float> sines = sinusoids(config_.width);
     const std::string all =
-        g.tensor("positions", {positions, config_.width}, {},
+        g.tensor("positions", {exported_positions, config_.width}, {},
                  std::string(reinterpret_cast<const char*>(sines.data()), sines.size() * sizeof(float)));
     const std::string tokens = g.op("Gather", {g.op("Shape", {ids}), g.integers({1})});
     const std::string rows = g.op("Slice", {all, first, g.op("Add", {first, tokens}), g.integers({0})});
@@ -229,15 +230,15 @@ class Layers {
   /// → [batch, heads, tokens, width / heads]
   std::string heads(const std::string& x) {
     const std::string shaped = g.op("Reshape", {x, g.integers({0, 0, config_.heads, config_.width / config_.heads})});
-    return g.op("Transpose", {shaped}, {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
+    return g.transpose(shaped, {0, 2, 1, 3});
   }
   /// Attention with queries, keys and values by heads; `mask` is added to the scores.
   std::string attend(const std::string& q, const std::string& k, const std::string& v, const std::string& mask) {
     const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config_.width / config_.heads)));
-    const std::string keys = g.op("Transpose", {k}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
+    const std::string keys = g.transpose(k, {0, 1, 3, 2});
     const std::string scores = g.op("Add", {g.op("Mul", {g.op("MatMul", {q, keys}), g.number(scale)}), mask});
     const std::string mixed = g.op("MatMul", {g.op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), v});
-    const std::string rows = g.op("Transpose", {mixed}, {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
+    const std::string rows = g.transpose(mixed, {0, 2, 1, 3});
     return g.op("Reshape", {rows, g.integers({0, 0, config_.width})});
   }
   /// Equal parts of the features.
@@ -249,7 +250,7 @@ class Layers {
   }
   /// 0 where `mask` [batch, tokens] is 1, else `masked`: [batch, 1, 1, tokens].
   std::string source_mask(const std::string& mask) {
-    const std::string given = g.op("Cast", {mask}, {{"to", std::int64_t{1}}});
+    const std::string given = g.op("Cast", {mask}, {{"to", static_cast<std::int64_t>(TensorType::f32)}});
     const std::string bias = g.op("Mul", {g.op("Sub", {g.number(1), given}), g.number(masked)});
     return g.op("Unsqueeze", {bias, g.integers({1, 2})});
   }
@@ -293,7 +294,8 @@ std::string causal_mask(Graph& g, const std::string& past, const std::string& to
   };
   const std::string query = g.op("Unsqueeze", {range(past), g.integers({1})});
   const std::string key = g.op("Unsqueeze", {range(g.integers({0})), g.integers({0})});
-  const std::string hidden = g.op("Cast", {g.op("Greater", {key, query})}, {{"to", std::int64_t{1}}});
+  const std::string hidden =
+      g.op("Cast", {g.op("Greater", {key, query})}, {{"to", static_cast<std::int64_t>(TensorType::f32)}});
   return g.op("Mul", {hidden, g.number(masked)});
 }
 
@@ -361,8 +363,7 @@ void write_decoder(const ExportedModel& model, const std::filesystem::path& file
   if (config.norm == NormPosition::pre) x = layers.norm(x, "decoder.norm");
   const std::string table =
       layers.table(config.tied_embeddings == TiedEmbeddings::none ? "output" : layers.table_name("decoder.embedding"));
-  const std::string logits =
-      g.op("MatMul", {x, g.op("Transpose", {table}, {{"perm", std::vector<std::int64_t>{1, 0}}})});
+  const std::string logits = g.op("MatMul", {x, g.transpose(table, {1, 0})});
   std::vector<float> bias(static_cast<std::size_t>(model.vocabulary.size() + 1));
   bias.back() = masked;  // <pad>
   const std::string bytes(reinterpret_cast<const char*>(bias.data()), bias.size() * sizeof(float));

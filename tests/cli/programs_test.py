@@ -190,6 +190,7 @@ class ProgramsTest(FolderTest):
 2 | export --checkpoint run --to ctranslate2 --output data | export: data exists already
 1 | export --checkpoint data --to ctranslate2 --output x | data: no checkpoint here
 1 | export --checkpoint run --to ctranslate2 --output x --sources nowhere.en | nowhere.en: No such file
+1 | export --checkpoint run --to ctranslate2 --output x --sources bad.en | bad.en:2: byte 5 is not UTF-8
 2 | export --checkpoint run --to ctranslate2 --quantization int4 --output x | --quantization: found 'int4', expected float32, bfloat16 or int8
 2 | export --checkpoint run --to onnx --quantization int8 --output x | --quantization: found int8, which only --to ctranslate2 has
 """
@@ -227,6 +228,7 @@ class ProgramsTest(FolderTest):
             "translate --checkpoint {}",
             "evaluate --data data --checkpoint {}",
             "average --output none {}",
+            "export --to ctranslate2 --output none --checkpoint {}",
         ):
             self.complains(command.format("flipped"), 1, "flipped", "weights.safetensors: SHA-256 is")
             self.complains(command.format("cut"), 1, "cut", "weights.safetensors", "bytes, expected")
@@ -241,6 +243,7 @@ class ProgramsTest(FolderTest):
             "translate --serve --checkpoint dead",
             "evaluate --data data --checkpoint dead",
             "average --output none run/checkpoints/update-00000002 dead",
+            "export --to onnx --output none --checkpoint dead",
         ):
             self.complains(command, 1, "dead", words)
         self.assertFalse(Path("none").exists())

@@ -83,8 +83,7 @@ struct MessageSums {
   std::int64_t bytes_to_send(std::int64_t count) const;
   /// The stripe whose sums the rank at `position` gets from scatter().
   int stripe_of(int position) const;
-  /// Bytes that this rank sends for a reduce-scatter of `count` elements in stripes of
-  /// `stripe_elements`.
+  /// Bytes that this rank sends for a reduce-scatter of `count` elements, `stripe_elements` a stripe.
   std::int64_t bytes_to_scatter(std::int64_t count, std::int64_t stripe_elements) const;
   /// The reduce-scatter of `count` elements at `data`, at most one stripe of `stripe_elements` for each rank.
   std::unique_ptr<Collective> scatter(MpiProgress::World& world, std::int64_t sequence, float* data, float* errors,

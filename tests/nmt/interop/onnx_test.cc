@@ -7,13 +7,12 @@
 namespace babelring {
 namespace {
 
-/// A protobuf message: its fields in order, numbers as text of their bytes. Requires that all bytes belong to a field.
+/// The fields of a protobuf message, by number. Requires that all bytes belong to a field.
 struct Message {
   explicit Message(std::string_view bytes) {
     while (!bytes.empty()) {
       const std::uint64_t key = varint(bytes);
       const auto kind = key & 7;
-      std::string_view value;
       if (kind == 0) {
         numbers.emplace(key >> 3, varint(bytes));
         continue;
