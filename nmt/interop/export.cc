@@ -20,11 +20,12 @@
 #include "nmt/train/checkpointing/training_state.h"
 
 namespace babelring {
-
 namespace {
 
-/// The name of a tensor of ours, in parts: "encoder.3.attention_norm.gain" is the module "encoder.*.attention_norm",
-/// the layer "3" and the suffix "gain". A table has no suffix.
+namespace fs = std::filesystem;
+
+/// The name of a tensor in a checkpoint, in parts: "encoder.3.attention_norm.gain" is the module
+/// "encoder.*.attention_norm", the layer "3" and the suffix "gain". A table has no suffix.
 struct OurName {
   std::string module, layer, suffix;
 };
@@ -60,8 +61,6 @@ std::string_view foreign_suffix(const OurName& name, const FormatNames& names) {
   if (name.suffix == "bias") return name.module.ends_with("norm") ? names.norm_bias : "bias";
   return "weight";
 }
-
-namespace fs = std::filesystem;
 
 json::object hypothesis_json(const Vocabulary& vocabulary, const Hypothesis& hypothesis) {
   return {{"text", vocabulary.decode(hypothesis.ids)},
@@ -119,11 +118,10 @@ std::string_view usage_of(ExportFormat format) {
              "```\n";
     case ExportFormat::onnx:
       return "With ONNX Runtime and SentencePiece. `input_ids` of the encoder are the ids of the source and `</s>` "
-             "(2). "
-             "The decoder\nbegins with `<s>` (1) and caches of length 0; each step takes the newest token, and the "
-             "`present.*` of the step before\nas `past_key_values.*`. `<pad>`, the last id, fills shorter sources, "
-             "with 0 "
-             "in `attention_mask`.\n";
+             "(2).\n"
+             "The decoder begins with `<s>` (1) and caches of length 0; each step takes the newest token, and the\n"
+             "`present.*` of the step before as `past_key_values.*`. `<pad>`, the last id, fills shorter sources,\n"
+             "with 0 in `attention_mask`.\n";
   }
   return "";
 }

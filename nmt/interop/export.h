@@ -42,7 +42,7 @@ struct FormatNames {
 /// A tensor of ours, in the mapped file, by its name in another format.
 struct ForeignTensor {
   std::string name;
-  std::string ours;    // our name of it
+  std::string ours;    // its name in a checkpoint
   ConstTensor tensor;  // f32, contiguous
 };
 
@@ -83,8 +83,8 @@ struct ExportOptions {
 /// card, and conformance.jsonl, by which the other program can be checked: each source with its pieces and our greedy
 /// and beam translations. The same input gives the same bytes. The folder appears when it is complete.
 ///
-/// Throws UsageFailure if `output` exists or the checkpoint is not a
-/// translation model, Failure if the checkpoint is damaged, a weight is not finite, or the format cannot hold a tensor.
+/// Throws UsageFailure if `output` exists or the checkpoint is not a translation model, Failure if the checkpoint is
+/// damaged, a weight is not finite, or the format cannot hold a tensor.
 void export_checkpoint(const std::filesystem::path& checkpoint, const ExportOptions& options,
                        const std::filesystem::path& output);
 
