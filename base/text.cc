@@ -1,26 +1,28 @@
 #include "base/text.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 #include <numeric>
 
 namespace babelring {
 
-std::string base64_of_hex(std::string_view hex) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  unsigned bits = 0, count = 0;
-  for (const char c : hex) {
-    bits = bits << 4 | static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
-    count += 4;
-    if (count < 6) continue;
-    count -= 6;
-    text += digits[bits >> count & 63];
-  }
-  if (count > 0) text += digits[bits << (6 - count) & 63];
-  while (text.size() % 4 != 0) text += '=';
+std::string base64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // with the zero that OpenSSL adds
+  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), data, static_cast<int>(bytes.size()));
+  text.pop_back();
   return text;
+}
+
+std::string base64_of_hex(std::string_view hex) {
+  const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes += static_cast<char>(value(hex[i]) << 4 | value(hex[i + 1]));
+  }
+  return base64(bytes);
 }
 
 std::string shell_quoted(std::string_view text) {

@@ -21,7 +21,9 @@ inline std::string lower(std::string_view text) {
   return result;
 }
 
-/// The bytes that lower-case hexadecimal digits stand for, in base64 with padding (RFC 4648).
+/// Less than 2 GiB of bytes in base64 with padding (RFC 4648).
+std::string base64(std::string_view bytes);
+/// The same of the bytes that lower-case hexadecimal digits stand for.
 std::string base64_of_hex(std::string_view hex);
 
 /// `text` in single quotes, as one word of a shell's command.

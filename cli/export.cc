@@ -14,10 +14,9 @@
 namespace babelring {
 namespace {
 
-constexpr std::int64_t conformance_lines = 20;
-
 struct ExportArguments {
   std::string checkpoint, output, sources;
+  std::int64_t lines = 20;
   ExportOptions options;
 };
 
@@ -25,13 +24,13 @@ struct ExportArguments {
 std::vector<std::string> sources_of(const ExportArguments& arguments, const std::filesystem::path& checkpoint) {
   std::vector<std::string> lines;
   if (arguments.sources.empty()) {
-    lines = validation_sources(checkpoint, conformance_lines);
+    lines = validation_sources(checkpoint, arguments.lines);
     if (!lines.empty()) return lines;
     throw UsageFailure("export: the checkpoint's validation set is not here; expected --sources FILE");
   }
   LineReader reader(arguments.sources);
   RawLine line;
-  while (std::ssize(lines) < conformance_lines && reader.read(line).value()) {
+  while (std::ssize(lines) < arguments.lines && reader.read(line).value()) {
     if (line.over_long) fail("{}:{}: over {} bytes", arguments.sources, line.number, LineReader::longest_bytes);
     if (const std::size_t at = find_invalid_utf8(line.text); at != std::string::npos) {
       fail("{}:{}: byte {} is not UTF-8", arguments.sources, line.number, at + 1);
@@ -54,9 +53,12 @@ void export_model(ExportArguments& arguments) {
   arguments.options.command = fmt::format("nmt export --checkpoint {} --to {}{} --output {}", arguments.checkpoint,
                                           word_of(export_formats(), options.format),
                                           has_types ? " --quantization " + quantization : "", arguments.output);
-  export_checkpoint(checkpoint, arguments.options, arguments.output);
-  fmt::print("{}: {} of {}\n", arguments.output, word_of(export_formats(), arguments.options.format),
-             checkpoint.string());
+  if (!arguments.sources.empty()) {
+    arguments.options.command += fmt::format(" --sources {} --lines {}", arguments.sources, arguments.lines);
+  }
+  const std::string omission = export_checkpoint(checkpoint, options, arguments.output);
+  fmt::print("{}: {} of {}\n", arguments.output, word_of(export_formats(), options.format), checkpoint.string());
+  if (!omission.empty()) fmt::print("{}\n", omission);
 }
 
 }  // namespace
@@ -68,16 +70,21 @@ void add_export(CLI::App& app) {
       ->add_option("--checkpoint", arguments->checkpoint,
                    "checkpoint, or a run's folder: its best checkpoint, or the newest if there is no best")
       ->required();
-  add_choice(
-      *command, "--to", arguments->options.format, export_formats(),
-      "format; ctranslate2: a folder that ctranslate2.Translator loads; onnx: encoder and decoder for ONNX Runtime");
+  add_choice(*command, "--to", arguments->options.format, export_formats(),
+             "format; ctranslate2: a folder that ctranslate2.Translator loads; huggingface: a folder that "
+             "transformers.js loads, "
+             "with ONNX graphs, and transformers if norms follow the sub-layers");
   command->get_option("--to")->required()->default_str("");
   command->add_option("--output", arguments->output, "new folder; must not exist")->required();
   add_choice(*command, "--quantization", arguments->options.quantization, quantizations(),
              "type of the matrices of ctranslate2");
-  command->add_option("--sources", arguments->sources,
-                      "file with lines of the source language, of which 20 are translated into conformance.jsonl; "
-                      "default: the checkpoint's validation set");
+  command->add_option(
+      "--sources", arguments->sources,
+      "file with lines of the source language, of which the first are translated into conformance.jsonl; "
+      "default: the checkpoint's validation set");
+  command->add_option("--lines", arguments->lines, "how many lines of --sources, those without text not counted")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   command->callback([arguments] { export_model(*arguments); });
 }
 

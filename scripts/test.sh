@@ -94,7 +94,10 @@ stage_ctest() {
   ctest --preset ctest
 }
 
-stage_system() { CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 2)) ctest --preset system; }
+stage_system() {
+  if has_node; then npm_packages tests/interop; fi # of interop_models
+  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 2)) ctest --preset system
+}
 
 # Checks the answers that the server's tests received against the openapi.json that it served there.
 stage_contract() {

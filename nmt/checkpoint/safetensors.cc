@@ -236,8 +236,10 @@ std::string_view file_name_of(DType dtype) {
 }
 
 /// The JSON header, padded with spaces so that the data is aligned.
-std::string header_of(const std::filesystem::path& file, const std::vector<SafetensorsWriter::Layout>& layout) {
+std::string header_of(const std::filesystem::path& file, const std::vector<SafetensorsWriter::Layout>& layout,
+                      const json::object& metadata) {
   json::object header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   std::int64_t offset = 0;
   std::size_t width = 8;
   for (const auto& [name, shape, dtype] : layout) {
@@ -261,9 +263,10 @@ std::string header_of(const std::filesystem::path& file, const std::vector<Safet
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout)
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout,
+                                     const json::object& metadata)
     : path_(file), layout_(std::move(layout)), file_(file) {
-  const std::string header = header_of(file, layout_);
+  const std::string header = header_of(file, layout_, metadata);
   std::string length(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i) & 0xffU);
   append(length.data(), length.size());

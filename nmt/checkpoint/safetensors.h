@@ -10,6 +10,7 @@
 
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/records/records.h"
 #include "nmt/core/tensor.h"
@@ -71,9 +72,9 @@ class SafetensorsWriter {
     DType dtype = DType::f32;
   };
 
-  /// Throws Failure if a name is empty or repeated, if a type follows a narrower one (its data would be misaligned), or
-  /// if the file cannot be created.
-  SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout);
+  /// `metadata`: strings for the header. Throws Failure if a name is empty or repeated, if a type follows a narrower
+  /// one (its data would be misaligned), or if the file cannot be created.
+  SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout, const json::object& metadata = {});
 
   /// Writes the next tensor of the layout; it must be contiguous and in host memory. Throws Failure if it does not
   /// match the layout.

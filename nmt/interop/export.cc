@@ -65,7 +65,8 @@ std::string_view foreign_suffix(const OurName& name, const FormatNames& names) {
 json::object hypothesis_json(const Vocabulary& vocabulary, const Hypothesis& hypothesis) {
   return {{"text", vocabulary.decode(hypothesis.ids)},
           {"ids", json::array(hypothesis.ids.begin(), hypothesis.ids.end())},
-          {"log_probability", hypothesis.log_probability}};
+          {"log_probability", hypothesis.log_probability},
+          {"complete", hypothesis.complete}};
 }
 
 /// The best translation of each source by a beam of `beam`, not divided by length.
@@ -104,26 +105,45 @@ void write_conformance(const fs::path& checkpoint, const std::vector<std::string
   write_file_atomically(file, text);
 }
 
-/// How the other program is started with the folder.
-std::string_view usage_of(ExportFormat format) {
-  switch (format) {
-    case ExportFormat::ctranslate2:
-      return "With CTranslate2 and SentencePiece:\n\n"
-             "```python\n"
-             "import ctranslate2, sentencepiece\n"
-             "pieces = sentencepiece.SentencePieceProcessor('sentencepiece.model')\n"
-             "model = ctranslate2.Translator('.')\n"
-             "result = model.translate_batch([pieces.encode('Hello.', out_type=str)], beam_size=4)\n"
-             "print(pieces.decode(result[0].hypotheses[0]))\n"
-             "```\n";
-    case ExportFormat::onnx:
-      return "With ONNX Runtime and SentencePiece. `input_ids` of the encoder are the ids of the source and `</s>` "
-             "(2).\n"
-             "The decoder begins with `<s>` (1) and caches of length 0; each step takes the newest token, and the\n"
-             "`present.*` of the step before as `past_key_values.*`. `<pad>`, the last id, fills shorter sources,\n"
-             "with 0 in `attention_mask`.\n";
+constexpr std::string_view ctranslate2_usage = R"(With CTranslate2 and SentencePiece:
+
+```python
+import ctranslate2, sentencepiece
+pieces = sentencepiece.SentencePieceProcessor('FOLDER/sentencepiece.model')
+model = ctranslate2.Translator('FOLDER')
+result = model.translate_batch([pieces.encode('Hello.', out_type=str)], beam_size=4)
+print(pieces.decode(result[0].hypotheses[0]))
+```
+)";
+
+constexpr std::string_view huggingface_usage = R"(With transformers.js (greedy, as it has no beam search):
+
+```js
+import { env, pipeline } from '@huggingface/transformers';
+env.localModelPath = '.'; // where this folder is
+env.allowRemoteModels = false;
+const translate = await pipeline('translation', 'FOLDER', { dtype: 'fp32' });
+console.log(await translate('Hello.'));
+```
+
+Any ONNX Runtime computes `onnx/`: `input_ids` of the encoder are the ids of the source and `</s>` (2); the decoder
+begins with `<s>` (1) and caches of length 0, and each step takes the newest token and the `present.*` of the step
+before as `past_key_values.*`. `<pad>`, the last id, fills shorter sources, with 0 in `attention_mask`.
+`tokenizer.json` gives the ids of SentencePiece.
+)";
+
+/// How the other program is started with the folder of this name.
+std::string usage_of(ExportFormat format, const std::string& folder) {
+  std::string usage(format == ExportFormat::ctranslate2 ? ctranslate2_usage : huggingface_usage);
+  constexpr std::string_view placeholder = "FOLDER";
+  for (std::size_t at = 0; (at = usage.find(placeholder, at)) != std::string::npos; at += folder.size()) {
+    usage.replace(at, placeholder.size(), folder);
   }
-  return "";
+  return usage;
+}
+
+std::string omission_of(ExportFormat format, const ModelConfig& model) {
+  return format == ExportFormat::huggingface ? huggingface_omission(model) : "";
 }
 
 std::string score_text(const Checkpoint& checkpoint) {
@@ -138,7 +158,7 @@ std::string score_text(const Checkpoint& checkpoint) {
   return text;
 }
 
-std::string model_card(const ExportedModel& model, const ExportOptions& options) {
+std::string model_card(const ExportedModel& model, const ExportOptions& options, const std::string& folder) {
   const ModelConfig& shape = model.config.model;
   const std::string name = model.config.name.empty() ? "A translation model" : model.config.name;
   std::string card = fmt::format(
@@ -152,11 +172,16 @@ std::string model_card(const ExportedModel& model, const ExportOptions& options)
       model.vocabulary.digest(), get_text(model.checkpoint.state, "corpus_digest"),
       model.checkpoint.weights_digest.root, score_text(model.checkpoint));
   if (!options.command.empty()) card += fmt::format("\nMade by\n\n```\n{}\n```\n", options.command);
-  card += fmt::format("\n## Use\n\n{}\n## Check\n\n", usage_of(options.format));
+  card += fmt::format("\n## Use\n\n{}", usage_of(options.format, folder));
+  if (const std::string omission = omission_of(options.format, shape); !omission.empty())
+    card += "\n" + omission + "\n";
+  card += "\n## Check\n\n";
   card += fmt::format(
-      "Each line of `conformance.jsonl` has a source, its subword ids (the other program adds `</s>`), and the ids and "
-      "text of the\ntranslations of Babelring in f32: `greedy`, and `best` of a beam of {} without a length penalty.\n",
-      conformance_beam);
+      "Each line of `conformance.jsonl` has a source, its subword ids (the other program adds `</s>`), and the ids, "
+      "text "
+      "and\nlog-probability of the translations of Babelring in f32: `greedy`, and `best` of a beam of {} without a "
+      "length penalty;\n`complete` is false of one that was cut at {} tokens and {} for each of the source.\n",
+      conformance_beam, BeamOptions().max_length_extra, BeamOptions().max_length_factor);
   return card;
 }
 
@@ -164,8 +189,8 @@ void write_format(const ExportedModel& model, const ExportOptions& options, cons
   switch (options.format) {
     case ExportFormat::ctranslate2:
       return write_ctranslate2(model, options.quantization, folder);
-    case ExportFormat::onnx:
-      return write_onnx(model, folder);
+    case ExportFormat::huggingface:
+      return write_huggingface(model, folder);
   }
 }
 
@@ -193,13 +218,15 @@ std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const For
   for (const std::string& ours : weights.names()) {
     const OurName name = split_name(ours);
     const ConstTensor whole = weights.tensor(ours);
+    const std::int64_t rows = whole.shape[0];
     const std::size_t before = tensors.size();
     for (const ModuleRule& rule : names.modules) {
       if (rule.ours != name.module) continue;
       tensors.push_back({.name = with_layer(rule.theirs, name.layer) + std::string(names.separator) +
                                  std::string(foreign_suffix(name, names)),
                          .ours = ours,
-                         .tensor = whole});
+                         .tensor = whole.row_slice(rows / rule.parts * rule.part, rows / rule.parts),
+                         .rule = &rule});
     }
     if (tensors.size() == before) fail("export: the format has no name for the tensor {}", ours);
   }
@@ -215,26 +242,29 @@ std::vector<float> sinusoids(std::int64_t width) {
 }
 
 const Choices<ExportFormat>& export_formats() {
-  static const Choices<ExportFormat> all = {{"ctranslate2", ExportFormat::ctranslate2}, {"onnx", ExportFormat::onnx}};
+  static const Choices<ExportFormat> all = {{"ctranslate2", ExportFormat::ctranslate2},
+                                            {"huggingface", ExportFormat::huggingface}};
   return all;
 }
 
-void export_checkpoint(const fs::path& checkpoint, const ExportOptions& options, const fs::path& output) {
+std::string export_checkpoint(const fs::path& checkpoint, const ExportOptions& options, const fs::path& output) {
   const fs::path target = named_folder(output);
   if (fs::exists(fs::symlink_status(target))) {
     throw UsageFailure(fmt::format("export: {} exists already", output.string()));
   }
   std::optional<ExportedModel> model = ExportedModel::load(checkpoint);
+  const std::string omission = omission_of(options.format, model->config.model);
   try {
     fs::create_directories(target.parent_path());
     const ScratchFolder unfinished(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));
     write_format(*model, options, unfinished.path());
-    write_file_atomically(unfinished.path() / "README.md", model_card(*model, options));
+    write_file_atomically(unfinished.path() / "README.md", model_card(*model, options, target.filename().string()));
     model.reset();  // its pages, before the model that translates
     write_conformance(checkpoint, options.sources, unfinished.path() / "conformance.jsonl");
     sync_folder(unfinished.path());
     fs::rename(unfinished.path(), target);
     sync_folder(target.parent_path());
+    return omission;
   } catch (const fs::filesystem_error& error) {
     fail("export: {}: {}", target.string(), error.code().message());
   }

@@ -26,10 +26,16 @@ struct ExportedModel {
   TensorFiles weights;  // mapped; f32, by the names of nmt/layers
 };
 
+/// Which axis of a module's tensors is that of the residual stream: of a table and of a Linear that reads the stream
+/// the columns of the matrix; of a Linear that writes it the rows of matrix and bias; of a Norm its only axis.
+enum class StreamAxis { columns, rows };
+
 /// A module of ours and of another format: an embedding table, a Linear or a Norm. A `*` in both names stands for the
-/// number of a layer.
+/// number of a layer. Theirs may be a part of ours: of equal parts of the rows.
 struct ModuleRule {
   std::string_view ours, theirs;
+  StreamAxis stream = StreamAxis::columns;
+  int part = 0, parts = 1;
 };
 
 /// How a format names tensors. A tensor's name is that of its module, the separator and one of: "weight" of a table or
@@ -44,6 +50,7 @@ struct ForeignTensor {
   std::string name;
   std::string ours;    // its name in a checkpoint
   ConstTensor tensor;  // f32, contiguous
+  const ModuleRule* rule = nullptr;
 };
 
 /// All weights by the names of a format, in the order of the weights; one that has several names, as tied tables have,
@@ -52,6 +59,9 @@ std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const For
 
 /// Positions in an exported model. The other programs fail beyond the last one.
 inline constexpr std::int64_t exported_positions = 4096;
+
+/// A score or a logit that makes a choice impossible, finite so that no sum is NaN.
+inline constexpr float never_chosen = -1e9F;
 
 /// Sinusoidal positions as EmbeddingForward adds them, [exported_positions, width] row-major.
 std::vector<float> sinusoids(std::int64_t width);
@@ -65,11 +75,18 @@ const Choices<Quantization>& quantizations();
 /// hold.
 void write_ctranslate2(const ExportedModel& model, Quantization quantization, const std::filesystem::path& folder);
 
-/// Writes encoder_model.onnx, decoder_model_merged.onnx (opset 17) and sentencepiece.model into an existing folder. The
-/// vocabulary has one more row, <pad>, which is never chosen. Throws Failure if a file would have 2 GiB.
+/// Writes encoder_model.onnx and decoder_model_merged.onnx (opset 17) into an existing folder. The vocabulary has one
+/// more row, <pad>, which is never chosen. Throws Failure if a file would have 2 GiB.
 void write_onnx(const ExportedModel& model, const std::filesystem::path& folder);
 
-enum class ExportFormat { ctranslate2, onnx };
+/// Writes what transformers.js loads as a MarianMTModel, the graphs of write_onnx() in onnx/, into an existing folder;
+/// for a model with norms after the sub-layers also what transformers in Python loads. Throws Failure if a graph would
+/// have 2 GiB, if the vocabulary is neither BPE nor unigram or has a piece <pad>.
+void write_huggingface(const ExportedModel& model, const std::filesystem::path& folder);
+/// A sentence that says which files write_huggingface() leaves out, and why; empty if none.
+std::string huggingface_omission(const ModelConfig& model);
+
+enum class ExportFormat { ctranslate2, huggingface };
 const Choices<ExportFormat>& export_formats();
 
 struct ExportOptions {
@@ -85,8 +102,10 @@ struct ExportOptions {
 ///
 /// Throws UsageFailure if `output` exists or the checkpoint is not a translation model, Failure if the checkpoint is
 /// damaged, a weight is not finite, or the format cannot hold a tensor.
-void export_checkpoint(const std::filesystem::path& checkpoint, const ExportOptions& options,
-                       const std::filesystem::path& output);
+///
+/// Returns a sentence that says what the format cannot hold of this model; empty if nothing.
+std::string export_checkpoint(const std::filesystem::path& checkpoint, const ExportOptions& options,
+                              const std::filesystem::path& output);
 
 /// The first `count` source lines of the checkpoint's validation set; empty if its prepared folder is not there or has
 /// another vocabulary.

@@ -6,53 +6,18 @@
 #include <initializer_list>
 #include <limits>
 #include <set>
+#include <span>
 #include <variant>
 
 #include "base/failure.h"
 #include "base/files.h"
 #include "nmt/interop/export.h"
+#include "nmt/interop/protobuf.h"
 
 namespace babelring {
 namespace {
 
 constexpr int ir_version = 8, opset = 17;
-constexpr float masked = -1e9F;
-
-/// A protobuf message in the wire format: https://protobuf.dev/programming-guides/encoding. Not by libprotobuf: Debian
-/// 12's libsentencepiece contains and exports an older version of it, and the two crash in one process.
-class Message {
- public:
-  Message& integer(int field, std::int64_t value) {
-    varint(static_cast<std::uint64_t>(field) << 3);
-    varint(static_cast<std::uint64_t>(value));
-    return *this;
-  }
-  Message& number(int field, float value) {
-    varint(static_cast<std::uint64_t>(field) << 3 | 5);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
-  }
-  Message& bytes(int field, std::string_view value) {
-    length(field, value.size());
-    bytes_ += value;
-    return *this;
-  }
-  Message& message(int field, const Message& value) { return bytes(field, value.bytes_); }
-  /// The beginning of a field of `size` bytes that follow.
-  Message& length(int field, std::size_t size) {
-    varint(static_cast<std::uint64_t>(field) << 3 | 2);
-    varint(size);
-    return *this;
-  }
-  const std::string& text() const { return bytes_; }
-
- private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-  }
-  std::string bytes_;
-};
 
 enum class TensorType { f32 = 1, i64 = 7 };  // TensorProto.DataType
 
@@ -248,10 +213,10 @@ class Layers {
   std::string feed_forward(const std::string& x, const std::string& name) {
     return linear(g.op("Relu", {linear(x, name + ".first")}), name + ".second");
   }
-  /// 0 where `mask` [batch, tokens] is 1, else `masked`: [batch, 1, 1, tokens].
+  /// 0 where `mask` [batch, tokens] is 1, else `never_chosen`: [batch, 1, 1, tokens].
   std::string source_mask(const std::string& mask) {
     const std::string given = g.op("Cast", {mask}, {{"to", static_cast<std::int64_t>(TensorType::f32)}});
-    const std::string bias = g.op("Mul", {g.op("Sub", {g.number(1), given}), g.number(masked)});
+    const std::string bias = g.op("Mul", {g.op("Sub", {g.number(1), given}), g.number(never_chosen)});
     return g.op("Unsqueeze", {bias, g.integers({1, 2})});
   }
   const ModelConfig& config() const { return config_; }
@@ -285,8 +250,8 @@ void write_encoder(const ExportedModel& model, const std::filesystem::path& file
   g.write(file);
 }
 
-/// 0 where a target position may see another, else `masked`: [tokens, past + tokens]. `past`: [1], how many there are
-/// before; `total`: [1], with the new ones.
+/// 0 where a target position may see another, else `never_chosen`: [tokens, past + tokens]. `past`: [1], how many there
+/// are before; `total`: [1], with the new ones.
 std::string causal_mask(Graph& g, const std::string& past, const std::string& total) {
   const auto range = [&](const std::string& first) {
     const auto scalar = [&](const std::string& value) { return g.op("Squeeze", {value, g.integers({0})}); };
@@ -296,42 +261,52 @@ std::string causal_mask(Graph& g, const std::string& past, const std::string& to
   const std::string key = g.op("Unsqueeze", {range(g.integers({0})), g.integers({0})});
   const std::string hidden =
       g.op("Cast", {g.op("Greater", {key, query})}, {{"to", static_cast<std::int64_t>(TensorType::f32)}});
-  return g.op("Mul", {hidden, g.number(masked)});
+  return g.op("Mul", {hidden, g.number(never_chosen)});
 }
 
-/// The inputs of a decoder layer, without its x.
+/// The inputs of a decoder layer, without its x. Caches are keys and values, [batch, heads, tokens, width / heads].
 struct DecoderInputs {
-  std::array<std::string, 2> cache;  // keys and values of earlier positions
-  std::string causal_mask, memory, source_mask;
+  std::array<std::string, 2> cache, source_cache;  // of earlier positions; of the source, empty at the first step
+  std::string causal_mask, fresh_memory, source_mask;
 };
 
-/// Also adds the outputs present.I.decoder.key and .value.
-std::string decoder_layer(Layers& layers, int layer, std::string x, const DecoderInputs& inputs) {
+/// Appends the newest keys and values, [batch, tokens, width] each, and gives the whole as present.I.SIDE.key and
+/// .value.
+std::array<std::string, 2> extended_cache(Layers& layers, const std::array<std::string, 2>& cache,
+                                          std::span<const std::string> newest, const std::string& name,
+                                          const char* tokens) {
   Graph& g = layers.g;
   const ModelConfig& config = layers.config();
+  std::array<std::string, 2> whole;
+  for (std::size_t i = 0; i < 2; ++i) {
+    whole[i] = g.op("Concat", {cache[i], layers.heads(newest[i])}, {{"axis", std::int64_t{2}}});
+    g.output(whole[i], fmt::format("present.{}.{}", name, i == 0 ? "key" : "value"),
+             {"batch", config.heads, tokens, config.width / config.heads});
+  }
+  return whole;
+}
+
+/// Also adds the outputs present.I.decoder.* and present.I.encoder.*.
+std::string decoder_layer(Layers& layers, int layer, std::string x, const DecoderInputs& inputs) {
   const std::string name = fmt::format("decoder.{}", layer);
   x = layers.block(x, name + ".self_norm", [&](const std::string& h) {
     const auto qkv = layers.split(layers.linear(h, name + ".self.qkv"), 3);
-    std::array<std::string, 2> all;
-    for (std::size_t i = 0; i < 2; ++i) {
-      all[i] = g.op("Concat", {inputs.cache[i], layers.heads(qkv[i + 1])}, {{"axis", std::int64_t{2}}});
-      g.output(all[i], fmt::format("present.{}.decoder.{}", layer, i == 0 ? "key" : "value"),
-               {"batch", config.heads, "total", config.width / config.heads});
-    }
-    return layers.linear(layers.attend(layers.heads(qkv[0]), all[0], all[1], inputs.causal_mask),
-                         name + ".self.output");
+    const auto [keys, values] =
+        extended_cache(layers, inputs.cache, std::span(qkv).subspan(1), fmt::format("{}.decoder", layer), "total");
+    return layers.linear(layers.attend(layers.heads(qkv[0]), keys, values, inputs.causal_mask), name + ".self.output");
   });
   x = layers.block(x, name + ".cross_norm", [&](const std::string& h) {
     const std::string query = layers.heads(layers.linear(h, name + ".cross.query"));
-    const auto kv = layers.split(layers.linear(inputs.memory, name + ".cross.key_value"), 2);
-    const std::string mixed = layers.attend(query, layers.heads(kv[0]), layers.heads(kv[1]), inputs.source_mask);
-    return layers.linear(mixed, name + ".cross.output");
+    const auto kv = layers.split(layers.linear(inputs.fresh_memory, name + ".cross.key_value"), 2);
+    const auto [keys, values] =
+        extended_cache(layers, inputs.source_cache, kv, fmt::format("{}.encoder", layer), "source");
+    return layers.linear(layers.attend(query, keys, values, inputs.source_mask), name + ".cross.output");
   });
   return layers.block(x, name + ".feed_forward_norm",
                       [&](const std::string& h) { return layers.feed_forward(h, name + ".feed_forward"); });
 }
 
-/// The decoder with a cache of keys and values: of length 0 at the first step.
+/// The decoder with caches of keys and values: of length 0 at the first step.
 void write_decoder(const ExportedModel& model, const std::filesystem::path& file) {
   Graph g("decoder");
   Layers layers(g, model);
@@ -341,23 +316,31 @@ void write_decoder(const ExportedModel& model, const std::filesystem::path& file
   const std::string source_mask =
       layers.source_mask(g.input("encoder_attention_mask", TensorType::i64, {"batch", "source"}));
   const std::string memory = g.input("encoder_hidden_states", TensorType::f32, {"batch", "source", config.width});
-  std::vector<std::array<std::string, 2>> caches;
+  std::vector<std::array<std::string, 2>> caches, source_caches;
   for (int i = 0; i < config.decoder_layers; ++i) {
-    const std::string name = "past_key_values." + std::to_string(i) + ".decoder.";
-    const auto cache = [&](const char* which) {
-      return g.input(name + which, TensorType::f32, {"batch", config.heads, "past", head});
+    const auto cache = [&](const char* side, const char* which, const char* tokens) {
+      return g.input(fmt::format("past_key_values.{}.{}.{}", i, side, which), TensorType::f32,
+                     {"batch", config.heads, tokens, head});
     };
-    caches.push_back({cache("key"), cache("value")});
+    caches.push_back({cache("decoder", "key", "past"), cache("decoder", "value", "past")});
+    source_caches.push_back({cache("encoder", "key", "past_source"), cache("encoder", "value", "past_source")});
   }
-  const std::string past = g.op("Gather", {g.op("Shape", {caches[0][0]}), g.integers({2})});
-  const std::string total = g.op("Add", {past, g.op("Gather", {g.op("Shape", {ids}), g.integers({1})})});
+  // The first step projects all tokens of the source, the later ones none.
+  const auto extent = [&](const std::string& x, std::int64_t axis) {
+    return g.op("Gather", {g.op("Shape", {x}), g.integers({axis})});
+  };
+  const std::string fresh = g.op("Sub", {extent(memory, 1), extent(source_caches[0][0], 2)});
+  const std::string fresh_memory = g.op("Slice", {memory, g.integers({0}), fresh, g.integers({1})});
+  const std::string past = extent(caches[0][0], 2);
+  const std::string total = g.op("Add", {past, extent(ids, 1)});
   const std::string causal = causal_mask(g, past, total);
   std::string x = layers.embed(ids, layers.table(layers.table_name("decoder.embedding")), past);
   for (int i = 0; i < config.decoder_layers; ++i) {
     x = decoder_layer(layers, i, x,
                       {.cache = caches[static_cast<std::size_t>(i)],
+                       .source_cache = source_caches[static_cast<std::size_t>(i)],
                        .causal_mask = causal,
-                       .memory = memory,
+                       .fresh_memory = fresh_memory,
                        .source_mask = source_mask});
   }
   if (config.norm == NormPosition::pre) x = layers.norm(x, "decoder.norm");
@@ -365,7 +348,7 @@ void write_decoder(const ExportedModel& model, const std::filesystem::path& file
       layers.table(config.tied_embeddings == TiedEmbeddings::none ? "output" : layers.table_name("decoder.embedding"));
   const std::string logits = g.op("MatMul", {x, g.transpose(table, {1, 0})});
   std::vector<float> bias(static_cast<std::size_t>(model.vocabulary.size() + 1));
-  bias.back() = masked;  // <pad>
+  bias.back() = never_chosen;  // <pad>
   const std::string bytes(reinterpret_cast<const char*>(bias.data()), bias.size() * sizeof(float));
   g.output(g.op("Add", {logits, g.tensor("final_logits_bias", {std::ssize(bias)}, {}, bytes)}), "logits",
            {"batch", "target", std::ssize(bias)});
@@ -375,7 +358,6 @@ void write_decoder(const ExportedModel& model, const std::filesystem::path& file
 }  // namespace
 
 void write_onnx(const ExportedModel& model, const std::filesystem::path& folder) {
-  write_file_atomically(folder / "sentencepiece.model", model.vocabulary.bytes());
   write_encoder(model, folder / "encoder_model.onnx");
   write_decoder(model, folder / "decoder_model_merged.onnx");
 }

@@ -192,7 +192,8 @@ class ProgramsTest(FolderTest):
 1 | export --checkpoint run --to ctranslate2 --output x --sources nowhere.en | nowhere.en: No such file
 1 | export --checkpoint run --to ctranslate2 --output x --sources bad.en | bad.en:2: byte 5 is not UTF-8
 2 | export --checkpoint run --to ctranslate2 --quantization int4 --output x | --quantization: found 'int4', expected float32, bfloat16 or int8
-2 | export --checkpoint run --to onnx --quantization int8 --output x | --quantization: found int8, which only --to ctranslate2 has
+2 | export --checkpoint run --to ctranslate2 --output x --lines 0 | --lines: found 0, expected 1 to 1000000
+2 | export --checkpoint run --to huggingface --quantization int8 --output x | --quantization: found int8, which only --to ctranslate2 has
 """
         )
 
@@ -243,7 +244,7 @@ class ProgramsTest(FolderTest):
             "translate --serve --checkpoint dead",
             "evaluate --data data --checkpoint dead",
             "average --output none run/checkpoints/update-00000002 dead",
-            "export --to onnx --output none --checkpoint dead",
+            "export --to huggingface --output none --checkpoint dead",
         ):
             self.complains(command, 1, "dead", words)
         self.assertFalse(Path("none").exists())

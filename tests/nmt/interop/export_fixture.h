@@ -58,7 +58,7 @@ class ExportTest : public testing::Test {
   }
   fs::path exported(const fs::path& checkpoint, Quantization quantization = Quantization::float32,
                     ExportFormat format = ExportFormat::ctranslate2) {
-    const fs::path output = folder_.path() / ("exported-" + std::to_string(++exports_));
+    const fs::path output = folder_.path() / std::to_string(++exports_) / "exported";
     export_checkpoint(checkpoint,
                       {.format = format, .quantization = quantization, .sources = lines, .command = "nmt export"},
                       output);

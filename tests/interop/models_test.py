@@ -1,0 +1,102 @@
+"""Exported models in the programs that they are for, which must give our ids, texts and log-probabilities. Needs the packages of
+package.json."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from cases import FolderTest  # noqa: E402
+from system import ROOT, call, prepare  # noqa: E402
+
+CONFIG = """
+name: small
+preset: transformer-tiny
+model: {encoder_layers: 2, decoder_layers: 2, width: 32, inner: 64, heads: 2, dropout: 0}
+data: {folder: data, tokens_per_update: 2000}
+training: {stop_after: 400u, precision: f32, threads: 1}
+optimizer: {learning_rate: 3e-3, warm_up: 100u}
+validation: {every: 0, bleu_every: 0}
+checkpoint: {every: 400u}
+"""
+
+AWKWARD = [
+    "two  spaces,   three, and at the end  ",
+    "the text </s> <s> <unk> <pad> is only text",
+    "ligatures ﬁ ﬂ, ½, full width ＡＢＣ, no-break\u00a0space",
+    "letters that no line has: 日本語 Привет ẞ é",
+    "a tilde ～ and an accent e\u0301",
+    "...---...",
+]
+
+
+def text_lines() -> list[str]:
+    """The words of the documentation, at most eight a line."""
+    lines = []
+    for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            words = re.sub(r"https?://\S+", "", line).split()
+            lines += [" ".join(words[at : at + 8]) for at in range(0, len(words) - 2, 8)]
+    return list(dict.fromkeys(lines))
+
+
+@unittest.skipUnless(
+    (Path(__file__).parent / "node_modules").is_dir(), "needs Node and, in tests/interop, the packages of `npm ci`"
+)
+class TransformersTest(FolderTest):
+    def exported(self, lines: int, model: str, *vocabulary: str) -> Path:
+        """A model that was trained to give words backwards, in the format of Hugging Face; `model` is options of the configuration. The
+        first lines of conformance.jsonl are AWKWARD, the others held out."""
+        self.change_to_folder()
+        text = text_lines()
+        held_out = AWKWARD + text[-lines:]
+        for name, part in {"train": text[:-lines], "valid": text[-lines:], "held-out": held_out}.items():
+            backwards = [" ".join(reversed(line.split())) for line in part]
+            Path(f"{name}.en").write_text("\n".join(part) + "\n", encoding="utf-8")
+            Path(f"{name}.back").write_text("\n".join(backwards) + "\n", encoding="utf-8")
+        train, valid = [[f"{name}.en", f"{name}.back"] for name in ("train", "valid")]
+        prepare(Path("data"), train, valid, "--vocabulary-size", 1200, *vocabulary)
+        Path("config.yaml").write_text(CONFIG, encoding="utf-8")
+        words = ["--config", "config.yaml", "--run-dir", "run", "--server", "none"]
+        call("worker", *words, *model.split(), check=True)
+        options = ["--to", "huggingface", "--sources", "held-out.en", "--lines", len(held_out)]
+        call("nmt", "export", "--checkpoint", "run", "--output", "model", *options, check=True)
+        return Path("model")
+
+    def compare(self, model: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, float]]:
+        program = Path(__file__).with_name("transformers_test.mjs")
+        done = subprocess.run(["node", program, model], capture_output=True, text=True, timeout=600, check=False)
+        return done, json.loads(done.stdout.splitlines()[-1])
+
+    def test_translations_with_a_bpe_vocabulary_are_equal(self) -> None:
+        model = self.exported(1000, "")
+        self.assertFalse((model / "model.safetensors").exists(), "of a model with norms before the sub-layers")
+        done, counts = self.compare(model)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(counts["lines"], 1000 + len(AWKWARD))
+
+    def test_translations_with_byte_fallback_norms_after_and_three_tables_are_equal(self) -> None:
+        words = "model.norm=post model.tied_embeddings=none model.attention_bias=true"
+        model = self.exported(100, words, "--byte-fallback")
+        self.assertTrue((model / "model.safetensors").exists())
+        done, counts = self.compare(model)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(counts["lines"], 100 + len(AWKWARD))
+
+    def test_translations_with_a_unigram_vocabulary_are_equal_where_the_ids_are(self) -> None:
+        """The programs break ties between two ways to cut a word differently, and JavaScript takes the text of a control
+        piece for the piece."""
+        done, counts = self.compare(self.exported(200, "", "--model", "unigram"))
+        self.assertEqual(counts["text"], counts["lines"], done.stdout)
+        self.assertGreaterEqual(counts["tokens"], counts["lines"] - 4, done.stdout)
+        for check in ("greedy", "score"):
+            self.assertGreaterEqual(counts[check], counts["tokens"], done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
