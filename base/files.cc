@@ -114,11 +114,23 @@ std::string read_file(const std::filesystem::path& file) {
   }
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const FileDescriptor in(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (in.get() < 0) fail("sync folder {}: {}", folder.string(), system_error());
+namespace {
+
+void sync_path(const char* kind, const std::filesystem::path& path, int flags) {
+  const FileDescriptor in(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
+  if (in.get() < 0) fail("sync {} {}: {}", kind, path.string(), system_error());
   const WatchedCall watched;
-  if (::fsync(in.get()) != 0) fail("sync folder {}: {}", folder.string(), system_error());
+  if (::fsync(in.get()) != 0) fail("sync {} {}: {}", kind, path.string(), system_error());
+}
+
+}  // namespace
+
+void sync_file(const std::filesystem::path& file) {
+  sync_path("file", file, 0);
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  sync_path("folder", folder, O_DIRECTORY);
 }
 
 namespace {

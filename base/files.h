@@ -62,6 +62,8 @@ void write_private_file(const std::filesystem::path& target, std::string_view co
 /// Reads a whole file. Throws Failure (file, system error).
 std::string read_file(const std::filesystem::path& file);
 
+/// fsyncs a file that another wrote. Throws Failure.
+void sync_file(const std::filesystem::path& file);
 /// fsyncs a folder, so that renames in it survive a power loss. Throws Failure.
 void sync_folder(const std::filesystem::path& folder);
 

@@ -46,13 +46,20 @@ void export_model(ExportArguments& arguments) {
   arguments.options.sources = sources_of(arguments, checkpoint);
   const ExportOptions& options = arguments.options;
   const std::string& quantization = word_of(quantizations(), options.quantization);
-  const bool has_types = options.format == ExportFormat::ctranslate2;
+  const bool is_argos = options.format == ExportFormat::argos;
+  const bool has_types = is_argos || options.format == ExportFormat::ctranslate2;
   if (!has_types && options.quantization != Quantization::float32) {
-    throw UsageFailure(fmt::format("--quantization: found {}, which only --to ctranslate2 has", quantization));
+    throw UsageFailure(
+        fmt::format("--quantization: found {}, which only --to ctranslate2 and argos have", quantization));
+  }
+  if (is_argos) check_languages(options);
+  for (const auto& [name, code] : {std::pair("--from", options.from), std::pair("--into", options.into)}) {
+    if (!is_argos && !code.empty()) throw UsageFailure(fmt::format("{}: only --to argos has it", name));
   }
   arguments.options.command = fmt::format("nmt export --checkpoint {} --to {}{} --output {}", arguments.checkpoint,
                                           word_of(export_formats(), options.format),
                                           has_types ? " --quantization " + quantization : "", arguments.output);
+  if (is_argos) arguments.options.command += fmt::format(" --from {} --into {}", options.from, options.into);
   if (!arguments.sources.empty()) {
     arguments.options.command += fmt::format(" --sources {} --lines {}", arguments.sources, arguments.lines);
   }
@@ -71,13 +78,16 @@ void add_export(CLI::App& app) {
                    "checkpoint, or a run's folder: its best checkpoint, or the newest if there is no best")
       ->required();
   add_choice(*command, "--to", arguments->options.format, export_formats(),
-             "format; ctranslate2: a folder that ctranslate2.Translator loads; huggingface: a folder that "
+             "format; ctranslate2: a folder that ctranslate2.Translator loads; argos: a package of Argos Translate, "
+             "for LibreTranslate; huggingface: a folder that "
              "transformers.js loads, "
              "with ONNX graphs, and transformers if norms follow the sub-layers");
   command->get_option("--to")->required()->default_str("");
-  command->add_option("--output", arguments->output, "new folder; must not exist")->required();
+  command->add_option("--output", arguments->output, "new folder, or file of argos; must not exist")->required();
+  command->add_option("--from", arguments->options.from, "code of the source language, such as en, of argos");
+  command->add_option("--into", arguments->options.into, "code of the target language, of argos");
   add_choice(*command, "--quantization", arguments->options.quantization, quantizations(),
-             "type of the matrices of ctranslate2");
+             "type of the matrices of ctranslate2 and argos");
   command->add_option(
       "--sources", arguments->sources,
       "file with lines of the source language, of which the first are translated into conformance.jsonl; "

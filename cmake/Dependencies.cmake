@@ -46,6 +46,12 @@ if(SENTENCEPIECE_VERSION STREQUAL "")
 else()
   message(STATUS "Found SentencePiece: ${SENTENCEPIECE_LIBRARY} (found version \"${SENTENCEPIECE_VERSION}\")")
 endif()
+# Debian's libzip-config.cmake wants its command-line programs, too.
+find_library(ZIP_LIBRARY zip REQUIRED)
+find_path(ZIP_INCLUDE_DIR zip.h REQUIRED)
+add_library(zip::zip UNKNOWN IMPORTED)
+set_target_properties(zip::zip PROPERTIES IMPORTED_LOCATION "${ZIP_LIBRARY}"
+                      INTERFACE_INCLUDE_DIRECTORIES "${ZIP_INCLUDE_DIR}")
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(JEMALLOC REQUIRED IMPORTED_TARGET jemalloc)

@@ -132,14 +132,37 @@ before as `past_key_values.*`. `<pad>`, the last id, fills shorter sources, with
 `tokenizer.json` gives the ids of SentencePiece.
 )";
 
-/// How the other program is started with the folder of this name.
-std::string usage_of(ExportFormat format, const std::string& folder) {
-  std::string usage(format == ExportFormat::ctranslate2 ? ctranslate2_usage : huggingface_usage);
-  constexpr std::string_view placeholder = "FOLDER";
-  for (std::size_t at = 0; (at = usage.find(placeholder, at)) != std::string::npos; at += folder.size()) {
-    usage.replace(at, placeholder.size(), folder);
+constexpr std::string_view argos_usage = R"(With Argos Translate, and LibreTranslate, which uses its packages:
+
+```
+argospm install FOLDER
+argos-translate --from FROM --to INTO 'Hello.'
+```
+
+Argos Translate cuts a text into sentences by Stanza, whose data for the language it looks for in the package's folder
+`stanza`, or by a package of its own for that.
+)";
+
+/// `text` with each `placeholder` replaced.
+std::string filled(std::string text, std::string_view placeholder, std::string_view value) {
+  for (std::size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size()) {
+    text.replace(at, placeholder.size(), value);
   }
-  return usage;
+  return text;
+}
+
+/// How the other program is started with the folder or file of this name.
+std::string usage_of(const ExportOptions& options, const std::string& name) {
+  switch (options.format) {
+    case ExportFormat::ctranslate2:
+      return filled(std::string(ctranslate2_usage), "FOLDER", name);
+    case ExportFormat::argos:
+      return filled(filled(filled(std::string(argos_usage), "FOLDER", name), "FROM", options.from), "INTO",
+                    options.into);
+    case ExportFormat::huggingface:
+      return filled(std::string(huggingface_usage), "FOLDER", name);
+  }
+  return "";
 }
 
 std::string omission_of(ExportFormat format, const ModelConfig& model) {
@@ -158,7 +181,7 @@ std::string score_text(const Checkpoint& checkpoint) {
   return text;
 }
 
-std::string model_card(const ExportedModel& model, const ExportOptions& options, const std::string& folder) {
+std::string model_card(const ExportedModel& model, const ExportOptions& options, const std::string& name_of_output) {
   const ModelConfig& shape = model.config.model;
   const std::string name = model.config.name.empty() ? "A translation model" : model.config.name;
   std::string card = fmt::format(
@@ -172,7 +195,7 @@ std::string model_card(const ExportedModel& model, const ExportOptions& options,
       model.vocabulary.digest(), get_text(model.checkpoint.state, "corpus_digest"),
       model.checkpoint.weights_digest.root, score_text(model.checkpoint));
   if (!options.command.empty()) card += fmt::format("\nMade by\n\n```\n{}\n```\n", options.command);
-  card += fmt::format("\n## Use\n\n{}", usage_of(options.format, folder));
+  card += fmt::format("\n## Use\n\n{}", usage_of(options, name_of_output));
   if (const std::string omission = omission_of(options.format, shape); !omission.empty())
     card += "\n" + omission + "\n";
   card += "\n## Check\n\n";
@@ -189,6 +212,8 @@ void write_format(const ExportedModel& model, const ExportOptions& options, cons
   switch (options.format) {
     case ExportFormat::ctranslate2:
       return write_ctranslate2(model, options.quantization, folder);
+    case ExportFormat::argos:
+      return write_argos(model, options, folder);
     case ExportFormat::huggingface:
       return write_huggingface(model, folder);
   }
@@ -243,6 +268,7 @@ std::vector<float> sinusoids(std::int64_t width) {
 
 const Choices<ExportFormat>& export_formats() {
   static const Choices<ExportFormat> all = {{"ctranslate2", ExportFormat::ctranslate2},
+                                            {"argos", ExportFormat::argos},
                                             {"huggingface", ExportFormat::huggingface}};
   return all;
 }
@@ -256,13 +282,18 @@ std::string export_checkpoint(const fs::path& checkpoint, const ExportOptions& o
   const std::string omission = omission_of(options.format, model->config.model);
   try {
     fs::create_directories(target.parent_path());
-    const ScratchFolder unfinished(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));
-    write_format(*model, options, unfinished.path());
-    write_file_atomically(unfinished.path() / "README.md", model_card(*model, options, target.filename().string()));
+    const ScratchFolder scratch(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));
+    const bool is_archive = options.format == ExportFormat::argos;
+    const fs::path folder = scratch.path() / (is_archive ? argos_folder(options) : "complete");
+    fs::create_directory(folder);
+    write_format(*model, options, folder);
+    write_file_atomically(folder / "README.md", model_card(*model, options, target.filename().string()));
     model.reset();  // its pages, before the model that translates
-    write_conformance(checkpoint, options.sources, unfinished.path() / "conformance.jsonl");
-    sync_folder(unfinished.path());
-    fs::rename(unfinished.path(), target);
+    write_conformance(checkpoint, options.sources, folder / "conformance.jsonl");
+    sync_folder(folder);
+    const fs::path archive = scratch.path() / "archive";
+    if (is_archive) write_zip(folder, archive);
+    fs::rename(is_archive ? archive : folder, target);
     sync_folder(target.parent_path());
     return omission;
   } catch (const fs::filesystem_error& error) {

@@ -86,19 +86,32 @@ void write_huggingface(const ExportedModel& model, const std::filesystem::path& 
 /// A sentence that says which files write_huggingface() leaves out, and why; empty if none.
 std::string huggingface_omission(const ModelConfig& model);
 
-enum class ExportFormat { ctranslate2, huggingface };
+enum class ExportFormat { ctranslate2, argos, huggingface };
 const Choices<ExportFormat>& export_formats();
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::ctranslate2;
-  Quantization quantization = Quantization::float32;  // of ctranslate2
+  Quantization quantization = Quantization::float32;  // of ctranslate2 and argos
+  std::string from, into;                             // codes of the languages, of argos
   std::vector<std::string> sources;                   // lines of the source language for conformance.jsonl
   std::string command;                                // the command line, for the model card
 };
 
-/// Writes a checkpoint in another program's format into the new folder `output`: the format's files, README.md, a model
-/// card, and conformance.jsonl, by which the other program can be checked: each source with its pieces and our greedy
-/// and beam translations. The same input gives the same bytes. The folder appears when it is complete.
+/// Throws UsageFailure unless `from` and `into` are codes of two languages.
+void check_languages(const ExportOptions& options);
+/// The folder inside a package of Argos Translate: "translate-en_de-1_0".
+std::string argos_folder(const ExportOptions& options);
+/// Writes model/, what write_ctranslate2() writes, sentencepiece.model and metadata.json into an existing folder.
+void write_argos(const ExportedModel& model, const ExportOptions& options, const std::filesystem::path& folder);
+
+/// Writes the folder with all its files into a new zip archive, not compressed, dated 1980-01-01, so that the same
+/// files give the same bytes. Durable. Throws Failure if that fails.
+void write_zip(const std::filesystem::path& folder, const std::filesystem::path& file);
+
+/// Writes a checkpoint in another program's format into the new folder `output`, or the new archive of argos: the
+/// format's files, README.md, a model card, and conformance.jsonl, by which the other program can be checked: each
+/// source with its pieces and our greedy and beam translations. The same input gives the same bytes. `output` appears
+/// when it is complete.
 ///
 /// Throws UsageFailure if `output` exists or the checkpoint is not a translation model, Failure if the checkpoint is
 /// damaged, a weight is not finite, or the format cannot hold a tensor.

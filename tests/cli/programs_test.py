@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -193,9 +194,28 @@ class ProgramsTest(FolderTest):
 1 | export --checkpoint run --to ctranslate2 --output x --sources bad.en | bad.en:2: byte 5 is not UTF-8
 2 | export --checkpoint run --to ctranslate2 --quantization int4 --output x | --quantization: found 'int4', expected float32, bfloat16 or int8
 2 | export --checkpoint run --to ctranslate2 --output x --lines 0 | --lines: found 0, expected 1 to 1000000
-2 | export --checkpoint run --to huggingface --quantization int8 --output x | --quantization: found int8, which only --to ctranslate2 has
+2 | export --checkpoint run --to huggingface --quantization int8 --output x | --quantization: found int8, which only --to ctranslate2 and argos have
+2 | export --checkpoint run --to argos --output x --from en | --into: found '', expected a language's code, such as en
+2 | export --checkpoint run --to argos --output x --from English --into de | --from: found 'English', expected
+2 | export --checkpoint run --to argos --output x --from de --into de | --into: found de again
+2 | export --checkpoint run --to ctranslate2 --output x --into de | --into: only --to argos has it
 """
         )
+
+    def test_a_package_for_argos_is_the_same_twice(self) -> None:
+        for name in ("first", "second"):
+            self.succeeds("export --checkpoint run --to argos --from en --into de --output new/en-de.argosmodel")
+            Path("new").rename(name)
+        names = ["README.md", "conformance.jsonl", "metadata.json", "sentencepiece.model"]
+        model = [f"model/{name}" for name in ("config.json", "model.bin", "shared_vocabulary.json")]
+        with zipfile.ZipFile("first/en-de.argosmodel") as package:
+            self.assertIsNone(package.testzip())
+            expected = sorted(f"translate-en_de-1_0/{name}" for name in names + model)
+            self.assertEqual(package.namelist(), expected)
+            languages = json.loads(package.read("translate-en_de-1_0/metadata.json"))
+            self.assertEqual((languages["from_name"], languages["to_name"]), ("English", "German"))
+        self.assertEqual(os.listdir("first"), ["en-de.argosmodel"])
+        self.assertEqual(sha256(Path("first/en-de.argosmodel")), sha256(Path("second/en-de.argosmodel")))
 
     def test_unequal_files_are_refused(self) -> None:
         self.complain_all(
