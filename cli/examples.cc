@@ -23,6 +23,10 @@ constexpr Example examples[] = {
     {"nmt evaluate", "nmt evaluate --watch help --data data/ids --set test --report"},
     {"nmt score", "nmt score --reference test.de --hypothesis test.out"},
     {"nmt score", "nmt score --reference test.de --hypothesis test.out --metrics bleu,chrf --lowercase"},
+    {"nmt score", "nmt score --checkpoint runs/help --source test.en --target test.de --tokens"},
+    {"nmt score",
+     "nmt score --checkpoint runs/help --source web.en.gz --target web.de.gz --keep-below 4 --output kept.en kept.de "
+     ">scores"},
     {"nmt export", "nmt export --checkpoint runs/help --to ctranslate2 --quantization int8 --output help-en-de"},
     {"nmt export", "nmt export --checkpoint help-mean --to ctranslate2 --sources dev.en --output help-en-de"},
     {"nmt export", "nmt export --checkpoint runs/help --to argos --from en --into de --output en-de.argosmodel"},

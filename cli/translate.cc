@@ -64,14 +64,6 @@ class TranslationInput {
   std::int64_t cut_lines_ = 0, first_cut_ = 0;
 };
 
-/// Removes the bytes that a cut has left of a character.
-void drop_partial_character(std::string& text) {
-  std::size_t lead = text.size();
-  while (lead > 0 && text.size() - lead < 4 && (static_cast<unsigned char>(text[lead - 1]) & 0xc0) == 0x80) --lead;
-  if (lead > 0 && find_invalid_utf8(std::string_view(text).substr(lead - 1)) != std::string::npos)
-    text.resize(lead - 1);
-}
-
 TranslationInput::TranslationInput(const std::string& name, Invalid invalid)
     : name_(name == "-" ? "standard input" : name),
       invalid_(invalid),
@@ -115,8 +107,7 @@ std::optional<std::string> TranslationInput::fault_of_line() const {
 
 void TranslationInput::repair_line() {
   if (raw_.over_long) {
-    raw_.text.resize(std::min(raw_.text.size(), kept_bytes));
-    drop_partial_character(raw_.text);
+    cut_text(raw_.text, kept_bytes);
     if (++cut_lines_ == 1) first_cut_ = raw_.number;
   }
   if (const std::int64_t bytes = replace_invalid_utf8(raw_.text); bytes > 0) {

@@ -169,6 +169,14 @@ std::int64_t replace_invalid_utf8(std::string& text) {
   return replaced;
 }
 
+void cut_text(std::string& text, std::size_t bytes) {
+  if (text.size() > bytes) text.resize(bytes);
+  std::size_t lead = text.size();
+  while (lead > 0 && text.size() - lead < 4 && (static_cast<unsigned char>(text[lead - 1]) & 0xc0) == 0x80) --lead;
+  if (lead > 0 && find_invalid_utf8(std::string_view(text).substr(lead - 1)) != std::string::npos)
+    text.resize(lead - 1);
+}
+
 std::size_t find_control(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::uint8_t byte = byte_at(text, i);

@@ -14,6 +14,9 @@ std::size_t find_invalid_utf8(std::string_view text);
 /// Replaces each byte outside a valid sequence by U+FFFD. Returns the number of replaced bytes.
 std::int64_t replace_invalid_utf8(std::string& text);
 
+/// Cuts the text to at most `bytes` bytes, and removes what that leaves of a character.
+void cut_text(std::string& text, std::size_t bytes);
+
 /// Position of the first byte of the first control character: below U+0020 except tab, and U+007F to U+009F except
 /// U+0085, which is white space. npos if there is none.
 std::size_t find_control(std::string_view text);

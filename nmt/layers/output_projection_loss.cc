@@ -47,6 +47,8 @@ ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, Cons
                                       Tensor dhidden, Tensor predicted) const {
   const WorkRange range(context.backend, "output_loss");
   context.will_read(projection_);
+  const ConstTensor weight = projection_->compute;
+  const PackedWeight* packed = context.packed(weight);
   const std::int64_t tokens = hidden.rows();
   const Tensor losses = context.saved.make(Shape{3 * tokens}, DType::f32);
   const std::int64_t vocabulary = projection_->shape[0], row_bytes = logits_row_bytes(vocabulary, context.dtype);
@@ -62,7 +64,7 @@ ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, Cons
     const ConstTensor h = hidden.row_slice(row, rows);
     context.enter(Phase::forward);
     const Tensor chunk = logits.row_slice(0, rows);
-    context.backend.run(LinearForward{.x = h, .weight = projection_->compute, .y = chunk});
+    context.backend.run(LinearForward{.x = h, .weight = weight, .y = chunk, .packed = packed});
     context.backend.run(CrossEntropy{.logits = chunk,
                                      .targets = targets.row_slice(row, rows),
                                      .smoothing = label_smoothing_,
@@ -76,8 +78,7 @@ ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, Cons
     context.enter(Phase::backward);
     context.backend.run(LinearBackwardWeight{
         .dy = chunk, .x = h, .dweight = projection_->gradient, .accumulate = context.accumulate || row > 0});
-    context.backend.run(
-        LinearBackwardData{.dy = chunk, .weight = projection_->compute, .dx = dhidden.row_slice(row, rows)});
+    context.backend.run(LinearBackwardData{.dy = chunk, .weight = weight, .dx = dhidden.row_slice(row, rows)});
   }
   return losses;
 }

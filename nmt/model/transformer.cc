@@ -90,13 +90,17 @@ Tensor Transformer::decode(Context& context, const Sequences& target, ConstTenso
   return decoder_norm_ ? decoder_norm_->forward(context, x, saved.norm) : x;
 }
 
-LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch, Tensor predicted) const {
-  if (batch.target.tokens() == 0) return {};
+ConstTensor Transformer::token_losses(Context& context, const DeviceBatch& batch, Tensor predicted) const {
   EncoderSaved encoder;
   DecoderSaved decoder;
   const Tensor memory = encode(context, batch.source, encoder);
   const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
-  const FetchedLosses losses(context.backend, loss_->run(context, hidden, batch.target_out, 0, Tensor(), predicted));
+  return loss_->run(context, hidden, batch.target_out, 0, Tensor(), predicted);
+}
+
+LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch, Tensor predicted) const {
+  if (batch.target.tokens() == 0) return {};
+  const FetchedLosses losses(context.backend, token_losses(context, batch, predicted));
   context.backend.synchronize();
   return losses.sums();
 }

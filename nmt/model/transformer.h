@@ -29,6 +29,10 @@ class Transformer : public Model {
   ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const override;
   LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const override;
 
+  /// Forward and loss of a batch with target tokens: the result of OutputProjectionLoss::run(). `predicted` as for
+  /// evaluate().
+  ConstTensor token_losses(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const;
+
   /// The encoder output [source tokens, width] in context.saved.
   Tensor encode(Context& context, const Sequences& source) const;
   /// One incremental decoding step. `tokens`: the newest id and position of each hypothesis, [rows]. `layers`: one

@@ -1,4 +1,4 @@
-"""`nmt prepare`, `evaluate`, `average` and `translate` as programs: output, exit codes, messages."""
+"""`nmt prepare`, `evaluate`, `average`, `export` and `translate` as programs: output, exit codes, messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from cases import FolderTest, train_tiny_model  # noqa: E402
+from cases import NmtTest, nmt, train_tiny_model  # noqa: E402
 from system import AS_ROOT, BIN, MPIRUN, call, poison, sha256  # noqa: E402
 
 
@@ -21,10 +21,6 @@ def setUpModule() -> None:
     train_tiny_model()
     Path("bad.en").write_bytes(b"the old cat .\nthe \xff dog .\n")
     Path("two.de").write_text("eins .\nzwei .\n", encoding="utf-8")
-
-
-def nmt(command: str, text: str = "") -> subprocess.CompletedProcess:
-    return call("nmt", *command.split(), input=text)
 
 
 def copy_of_checkpoint(name: str) -> Path:
@@ -36,30 +32,7 @@ def worker(*words: str) -> subprocess.CompletedProcess:
     return call("worker", "--config", "config.yaml", "--server", "none", *words)
 
 
-class ProgramsTest(FolderTest):
-    def succeeds(self, command: str, text: str = "") -> str:
-        done = nmt(command, text)
-        self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
-        return done.stdout
-
-    def complains(self, command: str, code: int, *words: str) -> None:
-        """Expects the exit code, and one line on standard error (after the log) with all the words."""
-        with self.subTest(command):
-            done = nmt(command)
-            self.assertEqual(done.returncode, code, done.stderr)
-            self.assertEqual(done.stdout, "")
-            lines = [line for line in done.stderr.splitlines() if " info: " not in line]
-            self.assertEqual(len(lines), 1, done.stderr)
-            self.assertTrue(lines[0].startswith("nmt: "), lines[0])
-            for word in words:
-                self.assertIn(word, lines[0])
-
-    def complain_all(self, table: str) -> None:
-        """complains() for each line: exit code | command | word | word …"""
-        for line in table.strip().splitlines():
-            code, command, *words = (cell.strip() for cell in line.split(" | "))
-            self.complains(command, int(code), *words)
-
+class ProgramsTest(NmtTest):
     def test_wrong_words_are_usage(self) -> None:
         self.complain_all(
             """
@@ -249,6 +222,7 @@ class ProgramsTest(FolderTest):
             "translate --checkpoint {}",
             "evaluate --data data --checkpoint {}",
             "average --output none {}",
+            "score --source toy2.en --target toy2.de --checkpoint {}",
             "export --to ctranslate2 --output none --checkpoint {}",
         ):
             self.complains(command.format("flipped"), 1, "flipped", "weights.safetensors: SHA-256 is")
@@ -263,6 +237,7 @@ class ProgramsTest(FolderTest):
             "translate --checkpoint dead",
             "translate --serve --checkpoint dead",
             "evaluate --data data --checkpoint dead",
+            "score --source toy2.en --target toy2.de --checkpoint dead",
             "average --output none run/checkpoints/update-00000002 dead",
             "export --to huggingface --output none --checkpoint dead",
         ):

@@ -60,6 +60,7 @@ class StreamsTest(unittest.TestCase):
             "nmt translate --help",
             "nmt completion bash",
             "nmt score --reference toy1.de --hypothesis toy1.de",
+            "nmt score --checkpoint run --source toy1.en --target toy1.de",
             "nmt probe print --help",
             "worker --help",
             "worker --man-page",

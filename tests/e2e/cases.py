@@ -120,6 +120,37 @@ class FolderTest(unittest.TestCase):
         return {"LD_PRELOAD": str(library), "IO_FAULTS": str(control)}, control
 
 
+def nmt(command: str, text: str = "") -> subprocess.CompletedProcess:
+    return call("nmt", *command.split(), input=text)
+
+
+class NmtTest(FolderTest):
+    """Tests of nmt as a user types it: whole command lines, and the words that they expect."""
+
+    def succeeds(self, command: str, text: str = "") -> str:
+        done = nmt(command, text)
+        self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
+        return done.stdout
+
+    def complains(self, command: str, code: int, *words: str) -> None:
+        """Expects the exit code, and one line on standard error (after the log) with all the words."""
+        with self.subTest(command):
+            done = nmt(command)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(done.stdout, "")
+            lines = [line for line in done.stderr.splitlines() if " info: " not in line]
+            self.assertEqual(len(lines), 1, done.stderr)
+            self.assertTrue(lines[0].startswith("nmt: "), lines[0])
+            for word in words:
+                self.assertIn(word, lines[0])
+
+    def complain_all(self, table: str) -> None:
+        """complains() for each line: exit code | command | word | word …"""
+        for line in table.strip().splitlines():
+            code, command, *words = (cell.strip() for cell in line.split(" | "))
+            self.complains(command, int(code), *words)
+
+
 class CommandTest(FolderTest):
     """Tests of a command of nmt."""
 

@@ -102,6 +102,8 @@ class GssmTest(SystemTest):
         self.assertIn("the prompt begins with 5, but a sequence", self.refusal(*sample, "--prompt", "5", "--score"))
         self.assertIn("use `nmt gssm sample`", self.refusal("translate", "--checkpoint", checkpoint))
         self.assertIn("are for translations", self.refusal("evaluate", "--checkpoint", checkpoint, "--output", "x"))
+        pairs = ["--source", self.config, "--target", self.config]
+        self.assertIn("which does not translate", self.refusal("score", "--checkpoint", checkpoint, *pairs))
 
     def test_the_automatic_update_size_is_stored_and_kept(self) -> None:
         data = self.folder / "data"

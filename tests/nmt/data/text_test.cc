@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/failure.h"
@@ -18,6 +19,15 @@ namespace {
 
 using namespace std::string_literals;
 using namespace std::string_view_literals;
+
+TEST(CutText, EndsWithACharacter) {
+  for (const auto& [bytes, expected] : std::vector<std::pair<std::size_t, std::string>>{
+           {0, ""}, {1, "a"}, {2, "a"}, {3, "a"}, {4, "a€"}, {5, "a€b"}, {9, "a€b"}}) {
+    std::string text = "a€b";
+    cut_text(text, bytes);
+    EXPECT_EQ(text, expected) << bytes;
+  }
+}
 
 TEST(TextTest, FindsInvalidUtf8) {
   constexpr auto nowhere = std::string_view::npos;

@@ -1,0 +1,114 @@
+"""`nmt score` of sentence pairs as a program. What it says of a hypothesis and its references is held against sacreBLEU elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from cases import NmtTest, nmt, train_tiny_model  # noqa: E402
+from system import BIN  # noqa: E402
+
+
+def setUpModule() -> None:
+    train_tiny_model()
+    Path("bad.en").write_bytes(b"the old cat .\nthe \xff dog .\n")
+    Path("two.de").write_text("eins .\nzwei .\n", encoding="utf-8")
+
+
+class ScoreTest(NmtTest):
+    PAIRS = "score --checkpoint run --source toy2.en --target toy2.de"
+
+    def test_scores_of_pairs_sum_to_the_loss_of_evaluate(self) -> None:
+        out = self.succeeds("evaluate --checkpoint run --source toy2.en --reference toy2.de --beam 1 --json")
+        evaluated = json.loads(out.splitlines()[-1])
+        pairs = [json.loads(line) for line in self.succeeds(f"{self.PAIRS} --tokens --json").splitlines()]
+        self.assertEqual([pair["line"] for pair in pairs], list(range(1, 21)))
+        self.assertEqual(sum(pair["tokens"] for pair in pairs), evaluated["target_tokens"])
+        nats = -sum(pair["log_probability"] for pair in pairs) / evaluated["target_tokens"]
+        self.assertAlmostEqual(nats, evaluated["nll"], places=6)
+        self.assertNotAlmostEqual(evaluated["loss"], nats, places=5, msg="without label smoothing")
+        for pair in pairs:
+            pieces = pair["pieces"]
+            self.assertEqual((len(pieces), pieces[-1]["piece"]), (pair["tokens"], "</s>"))
+            self.assertEqual(sum(piece["log_probability"] for piece in pieces), pair["log_probability"])
+        done = nmt(self.PAIRS)
+        summary = f"20 pairs, {evaluated['target_tokens']} target tokens: {evaluated['nll']:.4f} nats a token"
+        self.assertIn(f"{summary} (perplexity {evaluated['perplexity']:.2f})", done.stderr)
+        expected = [f"{pair['log_probability']:.6f}\t{pair['tokens']}" for pair in pairs]
+        self.assertEqual(done.stdout.splitlines(), expected)
+        table = self.succeeds(f"{self.PAIRS} --tokens").splitlines()
+        for line, pair in zip(table, pairs, strict=True):
+            words = [f"{piece['piece']}\t{piece['log_probability']:.6f}" for piece in pair["pieces"]]
+            self.assertEqual(line.split("\t", 2)[2], "\t".join(words))
+
+    def test_scores_of_pairs_depend_on_neither_batches_nor_threads(self) -> None:
+        expected = self.succeeds(f"{self.PAIRS} --tokens --json")
+        for options in ("--batch-tokens 1", "--batch-tokens 33 --threads 2", "--threads 1", "--device cpu"):
+            self.assertEqual(self.succeeds(f"{self.PAIRS} --tokens --json {options}"), expected, options)
+        Path("toy2.de.gz").write_bytes(gzip.compress(Path("toy2.de").read_bytes()))
+        self.assertEqual(self.succeeds(f"{self.PAIRS.replace('toy2.de', 'toy2.de.gz')} --tokens --json"), expected)
+        piped = f"{BIN}/nmt {self.PAIRS.replace('toy2.en', '<(cat toy2.en)')} --tokens --json"
+        done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, expected)
+
+    def test_pairs_below_a_limit_are_kept(self) -> None:
+        pairs = [json.loads(line) for line in self.succeeds(f"{self.PAIRS} --json").splitlines()]
+        nats = [-pair["log_probability"] / pair["tokens"] for pair in pairs]
+        limit = sorted(nats)[7]
+        done = nmt(f"{self.PAIRS} --json --keep-below {limit!r} --output kept.en kept.de")
+        self.assertEqual([json.loads(line) for line in done.stdout.splitlines()], pairs)
+        self.assertIn("kept 7 of 20 pairs, dropped 13", done.stderr)
+        for side in ("en", "de"):
+            lines = Path(f"toy2.{side}").read_text(encoding="utf-8").splitlines(keepends=True)
+            expected = "".join(line for line, nat in zip(lines, nats, strict=True) if nat < limit)
+            self.assertEqual(Path(f"kept.{side}").read_text(encoding="utf-8"), expected)
+        self.assertEqual(list(Path().glob("*.tmp.*")), [])
+
+    def test_pairs_that_cannot_be_scored_are_refused(self) -> None:
+        Path("there").write_text("kept\n", encoding="utf-8")
+        Path("long.de").write_text("eins .\n" + "zwei " * 300 + ".\n", encoding="utf-8")
+        Path("no-lines").touch()
+        many = b"eins .\n" * 12_000  # more than are read at a time
+        Path("many.en").write_bytes(many + b"eins .\n")
+        Path("many.de").write_bytes(many + b"eins \xff\n")
+        modes = "expected --reference and --hypothesis, or --checkpoint, --source and --target"
+        keep = f"{self.PAIRS} --keep-below 1 --output"
+        self.complain_all(
+            f"""
+2 | score | score: {modes}
+2 | score --json | score: {modes}
+2 | score --reference toy2.de | --hypothesis is required; {modes}
+2 | score --checkpoint run --source toy2.en | --target is required; {modes}
+2 | score --tokens | --checkpoint is required; {modes}
+2 | {self.PAIRS} --lowercase | score: found --lowercase and --checkpoint, {modes}
+2 | score --reference toy2.de --hypothesis toy2.de --truncate | score: found --reference and --truncate, {modes}
+2 | {self.PAIRS} --keep-below 1 | --keep-below requires --output
+2 | {self.PAIRS} --output px py | --output requires --keep-below
+2 | {self.PAIRS} --keep-below 0 --output px py | --keep-below: found 0, expected a number above 0
+2 | {keep} px there | --output: there exists already
+2 | {keep} px ./px | --output: found px twice, expected two files
+1 | {keep} px nowhere/py | write nowhere/py: cannot create
+1 | score --checkpoint run --source toy1.en --target toy2.de | toy1.en has 400 lines, toy2.de has 20; expected equal
+1 | score --checkpoint run --source bad.en --target two.de --keep-below 9 --output px py | bad.en:2: byte 5 is not UTF-8
+1 | score --checkpoint run --source many.en --target many.de | many.de:12001: byte 6 is not UTF-8
+1 | score --checkpoint run --source two.de --target long.de | long.de:2: | pieces, expected at most 255, data.max_length
+1 | score --checkpoint run --source no-lines --target no-lines | no-lines has no lines; expected a source per line
+1 | score --checkpoint run --source nowhere --target toy2.de | cannot open nowhere: No such file
+1 | score --checkpoint nowhere --source toy2.en --target toy2.de | nowhere: no such folder
+1 | score --checkpoint run --source toy2.en --target run/checkpoints/best/weights.safetensors | is not UTF-8
+"""
+        )
+        self.assertEqual(Path("there").read_text(encoding="utf-8"), "kept\n")
+        self.assertEqual([name for name in ("px", "py") if Path(name).exists()] + list(Path().glob("*.tmp.*")), [])
+        done = nmt("score --checkpoint run --source two.de --target long.de --truncate")
+        self.assertEqual(done.stdout.split()[3], "256", "255 pieces and </s>")
+        self.assertIn("--truncate: cut 1 line, the first long.de:2", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
