@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from cases import SystemTest
-from system import call, prepare, toy_corpus, wait_for
+from system import Run, call, prepare, toy_corpus, wait_for
 
 
 def connections(pid: int, port: int) -> int:
@@ -133,7 +133,7 @@ class TrainingTest(SystemTest):
             self.assertEqual(run.text().count(complaint), 1, run.text())
             run.log.unlink()
 
-    def test_a_new_run_starts_from_the_weights_of_another_in_its_vocabulary(self) -> None:
+    def test_a_new_run_starts_from_the_weights_of_another_in_its_vocabulary_or_not(self) -> None:
         self.finish_run("general", overrides=["training.stop_after=20u"])
         checkpoint = self.folder / "general" / "checkpoints" / "update-00000020"
         last = self.records("general", "step")[-1]["weights_digest"]
@@ -141,10 +141,10 @@ class TrainingTest(SystemTest):
 
         # Other text, once with its own vocabulary and once with the checkpoint's.
         text = toy_corpus(self.folder, 500, 3)
-        for name, options in {"own": [], "same": ["--vocabulary", checkpoint]}.items():
-            prepare(self.folder / name, text, text, "--vocabulary-size", 120, "--keep-held-out", *options)
-        refused = self.finish_run("own-run", overrides=[*start, f"data.folder={self.folder / 'own'}"], code=2)
-        self.assertIn(f"nmt prepare --vocabulary {checkpoint}", refused.text())
+        for name, options in {"own": ["--vocabulary-size", 110], "same": ["--vocabulary", checkpoint]}.items():
+            prepare(self.folder / name, text, text, "--keep-held-out", *options)
+        other = self.finish_run("own-run", overrides=[*start, f"data.folder={self.folder / 'own'}"])
+        self.assert_rows_go_by_piece(checkpoint, other)
         start[0] = f"training.start_from={self.folder / 'general'}"  # the run's only checkpoint
         self.finish_run("same-run", overrides=[*start, f"data.folder={self.folder / 'same'}"])
         steps = self.records("same-run", "step")
@@ -158,6 +158,31 @@ class TrainingTest(SystemTest):
             "general", overrides=[f"data.folder={self.folder / 'own'}", "--accept-changes"], code=2
         )
         self.assertRegex(resumed.text(), "resume: the vocabulary of update-00000020 is .*training.start_from")
+
+    def table_by_piece(self, checkpoint: Path) -> dict[str, bytes]:
+        """The rows of the table that source, target and output share."""
+        output = self.folder / f"exported-{checkpoint.parents[1].name}"
+        options = ["--to", "ctranslate2", "--sources", self.folder / "toy3.en", "--output", output]
+        call("nmt", "export", "--checkpoint", checkpoint, *options, check=True)
+        pieces = json.loads((output / "shared_vocabulary.json").read_text(encoding="utf-8"))
+        content = (checkpoint / "weights.safetensors").read_bytes()
+        begin = 8 + int.from_bytes(content[:8], "little")
+        table = json.loads(content[8:begin])["embedding"]
+        first, width = begin + table["data_offsets"][0], 4 * table["shape"][1]
+        self.assertEqual(table["shape"][0], len(pieces))
+        return {piece: content[first + i * width : first + (i + 1) * width] for i, piece in enumerate(pieces)}
+
+    def assert_rows_go_by_piece(self, checkpoint: Path, run: Run) -> None:
+        """Of a run that started from a checkpoint with another vocabulary and changed nothing since."""
+        before = self.table_by_piece(checkpoint)
+        after = self.table_by_piece(self.folder / "own-run" / "checkpoints" / "update-00000001")
+        both = before.keys() & after.keys()
+        self.assertEqual({piece: after[piece] for piece in both}, {piece: before[piece] for piece in both})
+        fresh = [row for piece, row in after.items() if piece not in both]
+        self.assertGreater(len(fresh), 0)
+        self.assertEqual(len(set(fresh)), len(fresh), "initial values")
+        counts = f"{len(both)} pieces have their rows from the checkpoint, {len(fresh)} begin with initial values"
+        self.assertEqual(run.text().count(f"{counts}, {len(before) - len(both)} of the checkpoint's are dropped"), 1)
 
     def test_diverging_training_ends_with_one_line_and_no_checkpoint(self) -> None:
         run = self.finish_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u"], code=1)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <optional>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "nmt/checkpoint/store.h"
@@ -15,15 +17,80 @@
 namespace babelring {
 namespace {
 
-/// Throws UsageFailure unless the checkpoint has the run's vocabulary.
-void check_vocabulary(const Checkpoint& checkpoint, const Vocabulary& vocabulary, const TrainConfig& config) {
-  const std::string found = vocabulary_digest(checkpoint);
-  if (found == vocabulary.digest()) return;
-  throw UsageFailure(
-      fmt::format("training.start_from: the vocabulary of {} is {:.12}, the vocabulary of data.folder {} is {:.12}; "
-                  "prepare the data with `nmt prepare --vocabulary {}`",
-                  config.training.start_from, found, config.data.folder, vocabulary.digest(),
-                  (checkpoint.folder / "spm.model").string()));
+bool is_table(const Parameter& parameter) {
+  return parameter.shape.rank() == 2 && !parameter.name.ends_with(".weight");
+}
+
+/// Where the rows of a run's tables are in the tables of a checkpoint with another vocabulary: those of a piece with
+/// the same text.
+class TableRows {
+ public:
+  static constexpr std::int32_t absent = -1;
+
+  TableRows(const Vocabulary& old, const Vocabulary& vocabulary) : old_size_(old.size()) {
+    std::unordered_map<std::string, std::int32_t> ids;
+    for (std::int32_t id = 0; id < old.size(); ++id) ids.emplace(old.piece(id), id);
+    for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+      const auto found = ids.find(vocabulary.piece(id));
+      rows_.push_back(found == ids.end() ? absent : found->second);
+    }
+  }
+
+  std::int64_t old_size() const { return old_size_; }
+  std::int64_t taken() const { return std::ssize(rows_) - std::count(rows_.begin(), rows_.end(), absent); }
+  std::int64_t fresh() const { return std::ssize(rows_) - taken(); }
+  std::int64_t dropped() const { return old_size_ - taken(); }
+
+  /// Copies the rows of `old` [old vocabulary, width] that the parameter has, and leaves the others.
+  void copy(const ConstTensor& old, const Parameter& parameter, Backend& backend) const {
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      if (rows_[row] == absent) continue;
+      const Tensor to = parameter.master.row_slice(static_cast<std::int64_t>(row), 1);
+      backend.upload(old.row_slice(rows_[row], 1).data, to);
+    }
+  }
+
+ private:
+  std::int64_t old_size_;
+  std::vector<std::int32_t> rows_;  // by id of the run's vocabulary
+};
+
+/// True if the weights are those of the parameters but for the number of rows of their tables.
+bool weights_fit_but_tables(const TensorFiles& weights, const ParameterStore& parameters, const TableRows& rows) {
+  return weights.names().size() == parameters.all().size() &&
+         std::all_of(parameters.all().begin(), parameters.all().end(), [&](const Parameter& parameter) {
+           if (!weights.contains(parameter.name)) return false;
+           const Shape expected = is_table(parameter) ? Shape{rows.old_size(), parameter.shape[1]} : parameter.shape;
+           return weights.tensor(parameter.name).shape == expected;
+         });
+}
+
+void read_weights_by_piece(const TensorFiles& weights, const TableRows& rows, Model& model, Backend& backend) {
+  require_finite(weights);
+  for (const Parameter& parameter : model.parameters().all()) {
+    const ConstTensor stored = weights.tensor(parameter.name);
+    if (is_table(parameter)) {
+      rows.copy(stored, parameter, backend);
+    } else {
+      backend.upload(stored.data, parameter.master);
+    }
+  }
+  model.refresh_compute_copies(backend);
+}
+
+/// The rows of a checkpoint that has another vocabulary than the run; none if it has the same, or the run has none.
+std::optional<TableRows> other_rows(const Checkpoint& checkpoint, const Vocabulary* vocabulary) {
+  if (vocabulary == nullptr || vocabulary_digest(checkpoint) == vocabulary->digest()) return std::nullopt;
+  return TableRows(Vocabulary::load(checkpoint.folder / "spm.model"), *vocabulary);
+}
+
+void say_rows(const TableRows& rows, const Checkpoint& checkpoint) {
+  constexpr const char* text =
+      "training.start_from: another vocabulary: {} pieces have their rows from the checkpoint, {} begin with initial "
+      "values, {} of the checkpoint's are dropped";
+  if (rows.taken() >= rows.fresh()) return spdlog::info(text, rows.taken(), rows.fresh(), rows.dropped());
+  spdlog::warn(fmt::runtime(std::string(text) + "; `nmt prepare --vocabulary {}` keeps all"), rows.taken(),
+               rows.fresh(), rows.dropped(), (checkpoint.folder / "spm.model").string());
 }
 
 /// Lists the model keys that differ.
@@ -48,15 +115,21 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
     if (!loaded.ok()) throw UsageFailure("training.start_from: " + loaded.error());
     const std::filesystem::path& folder = loaded->folder;
     const Checkpoint& checkpoint = *loaded;
-    if (vocabulary != nullptr) check_vocabulary(checkpoint, *vocabulary, config);
+    const std::optional<TableRows> rows = other_rows(checkpoint, vocabulary);
     const TensorFiles weights = checkpoint.weights();
-    if (!weights_fit(weights, model.parameters())) {
+    if (rows ? !weights_fit_but_tables(weights, model.parameters(), *rows)
+             : !weights_fit(weights, model.parameters())) {
       const std::filesystem::path file = checkpoint.folder / "config.yaml";
       const TrainConfig stored = read_stored_config(read_file(file), file.string());
       throw UsageFailure(fmt::format("training.start_from: the weights of {} do not fit this model: {}",
                                      folder.string(), model_differences(stored.model, config.model)));
     }
-    read_weights(weights, model, backend);
+    if (rows) {
+      read_weights_by_piece(weights, *rows, model, backend);
+      say_rows(*rows, checkpoint);
+    } else {
+      read_weights(weights, model, backend);
+    }
     spdlog::info("training.start_from: starting from the weights of {}, update {}", folder.string(), checkpoint.update);
   });
   sharding.broadcast(model.parameters().masters());
