@@ -154,6 +154,11 @@ void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
       ->check(CLI::IsMember({"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"}))
       ->capture_default_str();
   command
+      .add_option("--symbols", vocabulary.symbols,
+                  "comma-separated texts that are one piece each wherever they occur, such as '>>fra<<'; also added to "
+                  "--vocabulary, at its end")
+      ->delimiter(',');
+  command
       .add_option("--vocabulary-lines", arguments.options.vocabulary_lines,
                   "max lines to train the SentencePiece model on")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))

@@ -229,7 +229,9 @@ class Preparation {
   /// Trains the vocabulary on pairs that training will see: what a trial vocabulary drops is left out. Of much text the
   /// trial sees a part only; else it is repeated until it drops nothing more, at most 3 times.
   std::string make_vocabulary() const {
-    if (!options_.use_vocabulary.empty()) return read_file(options_.use_vocabulary);
+    if (const std::filesystem::path& file = options_.use_vocabulary; !file.empty()) {
+      return with_symbols(Vocabulary::from_bytes(read_file(file), file.string()).bytes(), options_.vocabulary.symbols);
+    }
     constexpr std::int64_t much_text = 200'000, trial_lines = 50'000;  // about 10 and 3 seconds to train on
     const VocabularyOptions& wanted = options_.vocabulary;
     std::int64_t doubtful = 0;
@@ -355,6 +357,7 @@ class Preparation {
 PrepareResult prepare(const PrepareOptions& options) {
   if (options.train.empty()) throw UsageFailure("prepare: no training text");
   if (options.output.empty()) throw UsageFailure("prepare: no output folder");
+  check_symbols(options.vocabulary.symbols);
   return Preparation(options).run();
 }
 

@@ -17,6 +17,7 @@ json::object to_json(const PrepareOptions& options) {
           {"character_coverage", options.vocabulary.character_coverage},
           {"byte_fallback", options.vocabulary.byte_fallback},
           {"normalization", options.vocabulary.normalization},
+          {"symbols", json::array(options.vocabulary.symbols.begin(), options.vocabulary.symbols.end())},
           {"vocabulary_lines", options.vocabulary_lines},
           {"min_words", options.filter.min_words},
           {"max_words", options.filter.max_words},

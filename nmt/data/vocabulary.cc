@@ -6,14 +6,18 @@
 #include <algorithm>
 #include <functional>
 #include <future>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
 #include "base/digest.h"
 #include "base/failure.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "nmt/core/machine.h"
+#include "nmt/data/protobuf.h"
+#include "nmt/data/text.h"
 
 namespace babelring {
 namespace {
@@ -114,11 +118,57 @@ const std::string& Vocabulary::digest() const {
   return model_->digest;
 }
 
+void check_symbols(const std::vector<std::string>& symbols) {
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::string& symbol = symbols[i];
+    const bool is_text = find_invalid_utf8(symbol) == std::string::npos && find_control(symbol) == std::string::npos;
+    if (symbol.empty() || !is_text || symbol.find_first_of(" \t,\"") != std::string::npos ||
+        symbol.find("\u2581") != std::string::npos) {
+      throw UsageFailure(fmt::format("--symbols: found '{}', expected text without space, comma and quotation mark",
+                                     printable(symbol)));
+    }
+    if (std::find(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(i), symbol) !=
+        symbols.begin() + static_cast<std::ptrdiff_t>(i)) {
+      throw UsageFailure(fmt::format("--symbols: found {} twice", symbol));
+    }
+  }
+}
+
+std::string with_symbols(const std::string& model, const std::vector<std::string>& symbols) {
+  // Numbers of fields and of a type: sentencepiece_model.proto.
+  constexpr int pieces_field = 1, text_field = 1, score_field = 2, type_field = 3;
+  constexpr std::int64_t user_defined = 4;
+  std::map<std::string, std::uint64_t, std::less<>> types;  // by piece
+  for (MessageReader fields(model); fields.next();) {
+    if (fields.field() != pieces_field) continue;
+    std::string text;
+    std::uint64_t type = 0;  // ordinary pieces have none
+    for (MessageReader piece(fields.bytes()); piece.next();) {
+      if (piece.field() == text_field) text = piece.bytes();
+      if (piece.field() == type_field) type = piece.integer();
+    }
+    types[text] = type;
+  }
+  Message more;  // a repeated field may go on at the end
+  for (const std::string& symbol : symbols) {
+    const auto known = types.find(symbol);
+    if (known == types.end()) {
+      const Message piece =
+          Message().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
+      more.message(pieces_field, piece);
+    } else if (known->second != user_defined) {
+      throw UsageFailure(fmt::format("--symbols: {} is a piece of the vocabulary, and not as a symbol", symbol));
+    }
+  }
+  return model + more.text();
+}
+
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line) {
   // The number of threads is fixed, because the unigram model's sums depend on it.
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", options.model},
       {"vocab_size", std::to_string(options.size)},
+      {"user_defined_symbols", fmt::format("{}", fmt::join(options.symbols, ","))},
       {"character_coverage", fmt::format("{}", options.character_coverage)},
       {"byte_fallback", options.byte_fallback ? "true" : "false"},
       {"normalization_rule_name", options.normalization},

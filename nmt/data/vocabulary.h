@@ -24,6 +24,7 @@ struct VocabularyOptions {
   bool byte_fallback = false;  // encode unknown characters as bytes instead of <unk>
   std::string normalization =
       "nmt_nfkc";  // SentencePiece normalization rule: nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity
+  std::vector<std::string> symbols;  // texts that are one piece each wherever they occur, such as >>fra<<; of `size`
 };
 
 /// A SentencePiece model that converts between text and subword ids. Thread-safe; copies share the model.
@@ -60,6 +61,12 @@ class Vocabulary {
 /// Deterministic: the same lines and options give the same model. SentencePiece keeps all lines in memory and skips
 /// lines over 16 KiB. Throws Failure with SentencePiece's reason, for example too little text for the requested size.
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line);
+
+/// Throws UsageFailure unless each symbol is text without space, comma and quotation mark, and differs from the others.
+void check_symbols(const std::vector<std::string>& symbols);
+/// The content of a SentencePiece model's file with a piece more at the end for each symbol that it does not have; the
+/// other pieces keep their ids. Throws UsageFailure if a symbol is an ordinary or a control piece of the model.
+std::string with_symbols(const std::string& model, const std::vector<std::string>& symbols);
 
 /// The version of SentencePiece that the program was built with, which the library does not tell: "0.1.97". Empty:
 /// unknown.

@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "nmt/checkpoint/safetensors.h"
+#include "nmt/data/protobuf.h"
 #include "nmt/interop/export.h"
-#include "nmt/interop/protobuf.h"
 
 namespace babelring {
 namespace {
@@ -111,6 +111,8 @@ json::object bpe_model(const SubwordModel& model) {
           {"end_of_word_suffix", nullptr},
           {"fuse_unk", !model.byte_fallback},
           {"byte_fallback", model.byte_fallback},
+          // A symbol of the user is no result of merges.
+          {"ignore_merges", !model.ids_of(SubwordModel::PieceType::user_defined).empty()},
           {"vocab", std::move(ids)},
           {"merges", merges_of(model)}};
 }
@@ -141,25 +143,27 @@ json::value normalizer_of(const SubwordModel& model) {
   return json::object{{"type", "Sequence"}, {"normalizers", std::move(steps)}};
 }
 
-/// Pieces that are found in the text before anything else. Control pieces are not: their text is only text.
-json::array added_tokens_of(const SubwordModel& model) {
-  json::array tokens;
+/// Spaces become U+2581. Symbols of the user are cut out of the text afterwards, as SentencePiece does; as added tokens
+/// they would be cut out before, and the parts between lose their spaces. Control pieces are not: </s> is only text.
+json::value pre_tokenizer_of(const SubwordModel& model) {
+  json::array steps = {json::object{{"type", "Metaspace"},
+                                    {"replacement", "\u2581"},
+                                    {"prepend_scheme", model.starts_with_space ? "always" : "never"},
+                                    {"split", false}}};
+  std::vector<std::string_view> symbols;
   for (const std::int32_t id : model.ids_of(SubwordModel::PieceType::user_defined)) {
-    tokens.push_back(json::object{{"id", id},
-                                  {"content", model.pieces[static_cast<std::size_t>(id)].text},
-                                  {"single_word", false},
-                                  {"lstrip", false},
-                                  {"rstrip", false},
-                                  {"normalized", false},
-                                  {"special", false}});
+    symbols.push_back(model.pieces[static_cast<std::size_t>(id)].text);
   }
-  return tokens;
+  std::stable_sort(symbols.begin(), symbols.end(), [](auto a, auto b) { return a.size() > b.size(); });
+  for (const std::string_view symbol : symbols) {
+    steps.push_back(json::object{
+        {"type", "Split"}, {"pattern", json::object{{"String", symbol}}}, {"behavior", "Isolated"}, {"invert", false}});
+  }
+  return json::object{{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
 }
 
 json::object tokenizer_of(const SubwordModel& model) {
   const std::string_view end = model.pieces[eos_id].text;
-  json::array added = added_tokens_of(model);
-  const char* space_before = !model.starts_with_space ? "never" : added.empty() ? "always" : "first";
   json::array decoders = {replacement("String", model.pieces[unk_id].text, " \u2047 "),
                           replacement("String", "\u2581", " "), json::object{{"type", "ByteFallback"}},
                           json::object{{"type", "Fuse"}}};
@@ -177,14 +181,12 @@ json::object tokenizer_of(const SubwordModel& model) {
       {"pair", json::array{part("Sequence", "A"), part("Sequence", "B"), end_token}},
       {"special_tokens",
        json::object{{end, json::object{{"id", end}, {"ids", json::array{eos_id}}, {"tokens", json::array{end}}}}}}};
-  const json::object pre_tokenizer = {
-      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", space_before}, {"split", false}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
-          {"added_tokens", std::move(added)},
+          {"added_tokens", json::array()},
           {"normalizer", normalizer_of(model)},
-          {"pre_tokenizer", pre_tokenizer},
+          {"pre_tokenizer", pre_tokenizer_of(model)},
           {"post_processor", post_processor},
           {"decoder", json::object{{"type", "Sequence"}, {"decoders", std::move(decoders)}}},
           {"model", model.type == SubwordModel::ModelType::bpe ? bpe_model(model) : unigram_model(model)}};

@@ -11,8 +11,8 @@
 
 #include "base/failure.h"
 #include "base/files.h"
+#include "nmt/data/protobuf.h"
 #include "nmt/interop/export.h"
-#include "nmt/interop/protobuf.h"
 
 namespace babelring {
 namespace {

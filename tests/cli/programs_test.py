@@ -161,6 +161,8 @@ class ProgramsTest(NmtTest):
 2 | average --output none run | average: run is a run's folder: add --last N
 1 | average --output none --last 1 data | data: no checkpoint here
 2 | export --checkpoint run --output x | --to is required
+2 | prepare --train toy1.en toy1.de --valid toy2.en toy2.de --output x --symbols <a>,<a> | --symbols: found <a> twice
+2 | prepare --train toy1.en toy1.de --vocabulary run/checkpoints/update-00000004 --output x --symbols </s> | --symbols: </s> is a piece
 2 | export --checkpoint run --to ctranslate2 --output data | export: data exists already
 1 | export --checkpoint data --to ctranslate2 --output x | data: no checkpoint here
 1 | export --checkpoint run --to ctranslate2 --output x --sources nowhere.en | nowhere.en: No such file

@@ -173,7 +173,7 @@ class TrainingTest(SystemTest):
         return {piece: content[first + i * width : first + (i + 1) * width] for i, piece in enumerate(pieces)}
 
     def assert_rows_go_by_piece(self, checkpoint: Path, run: Run) -> None:
-        """Of a run that started from a checkpoint with another vocabulary and changed nothing since."""
+        """For a run that started from a checkpoint with another vocabulary and changed nothing since."""
         before = self.table_by_piece(checkpoint)
         after = self.table_by_piece(self.folder / "own-run" / "checkpoints" / "update-00000001")
         both = before.keys() & after.keys()

@@ -32,6 +32,7 @@ AWKWARD = [
     "letters that no line has: 日本語 Привет ẞ é",
     "a tilde ～ and an accent e\u0301",
     "...---...",
+    ">>back<< a symbol before, a <sep> between<sep>",
 ]
 
 
@@ -74,7 +75,7 @@ class TransformersTest(FolderTest):
         return done, json.loads(done.stdout.splitlines()[-1])
 
     def test_translations_with_a_bpe_vocabulary_are_equal(self) -> None:
-        model = self.exported(1000, "")
+        model = self.exported(1000, "", "--symbols", ">>back<<,<sep>")
         self.assertFalse((model / "model.safetensors").exists(), "of a model with norms before the sub-layers")
         done, counts = self.compare(model)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

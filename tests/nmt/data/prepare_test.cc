@@ -342,6 +342,10 @@ TEST_F(PrepareTest, AppliesAnExistingVocabulary) {
   again.output = folder_ / "again";
   prepare(again);
   EXPECT_EQ(sha256_file(again.output / "spm.model"), sha256_file(config.output / "spm.model"));
+  again.vocabulary.symbols = {">>fra<<"};
+  prepare(again);
+  EXPECT_EQ(Vocabulary::load(again.output / "spm.model").piece(load_manifest(config.output).vocabulary_size),
+            ">>fra<<");
   again.use_vocabulary = folder_.write("junk.model", "junk");
   EXPECT_THROW(prepare(again), Failure);
 }

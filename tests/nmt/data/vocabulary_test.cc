@@ -58,6 +58,44 @@ TEST(VocabularyTest, UnknownCharactersAreUnkOrBytes) {
   EXPECT_EQ(bytes.decode(bytes.encode("dog ж")), "dog ж");
 }
 
+TEST(VocabularyTest, SymbolsAreOnePieceEach) {
+  for (const std::string model : {"bpe", "unigram"}) {
+    VocabularyOptions options{.model = model, .size = 50};
+    const std::string plain = train(options);
+    options.symbols = {">>fra<<", "<2de>"};
+    const std::string trained = train(options), extended = with_symbols(plain, options.symbols);
+    for (const std::string& bytes : {trained, extended}) {
+      const Vocabulary vocabulary = Vocabulary::from_bytes(bytes, "test");
+      EXPECT_EQ(vocabulary.size(), bytes == trained ? 50 : 52);
+      const std::vector<std::int32_t> ids = vocabulary.encode(">>fra<< the dog <2de>");
+      const auto pieces = [&](std::string_view symbol) {
+        return std::count_if(ids.begin(), ids.end(), [&](std::int32_t id) { return vocabulary.piece(id) == symbol; });
+      };
+      EXPECT_EQ(pieces(">>fra<<"), 1);
+      EXPECT_EQ(pieces("<2de>"), 1);
+      EXPECT_THAT(ids, testing::Not(testing::Contains(unk_id)));
+      EXPECT_EQ(vocabulary.decode(ids), ">>fra<< the dog <2de>");
+    }
+    const Vocabulary before = Vocabulary::from_bytes(plain, "before"),
+                     after = Vocabulary::from_bytes(extended, "after");
+    EXPECT_EQ(after.encode(text[0]), before.encode(text[0]));
+    for (std::int32_t id = 0; id < before.size(); ++id) EXPECT_EQ(after.piece(id), before.piece(id));
+    EXPECT_EQ(with_symbols(extended, options.symbols), extended) << "they are there already";
+  }
+}
+
+TEST(VocabularyTest, RefusesSymbolsThatCannotBePieces) {
+  for (const std::string symbol : {"", "two words", "a\tb", "a,b", "\"", "\u2581x", "\xff", "a\nb"}) {
+    EXPECT_THROW(check_symbols({symbol}), UsageFailure) << symbol;
+  }
+  EXPECT_THAT([] { check_symbols({"<a>", "<a>"}); },
+              testing::ThrowsMessage<UsageFailure>(testing::HasSubstr("found <a> twice")));
+  const std::string model = train({.size = 80});
+  for (const std::string symbol : {"</s>", "o"}) {
+    EXPECT_THROW(with_symbols(model, {symbol}), UsageFailure) << symbol;
+  }
+}
+
 TEST(VocabularyTest, EncodesTheSameOnAllThreads) {
   const Vocabulary vocabulary = Vocabulary::from_bytes(train({.size = 80}), "test");
   const auto expected = vocabulary.encode(text[0]);

@@ -5,7 +5,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "nmt/checkpoint/safetensors.h"
-#include "nmt/interop/protobuf.h"
+#include "nmt/data/protobuf.h"
 #include "tests/nmt/interop/export_fixture.h"
 
 namespace babelring {
@@ -189,6 +189,16 @@ TEST_F(HuggingfaceTest, TokenizerHasEveryWayToJoinPieces) {
   EXPECT_EQ(model.at("merges").as_array().size(), splits);
   EXPECT_GT(splits, 0U);
   EXPECT_TRUE(file.at("added_tokens").as_array().empty()) << "the text </s> is only text";
+  EXPECT_FALSE(model.at("ignore_merges").as_bool());
+}
+
+TEST_F(HuggingfaceTest, TokenizerCutsOutSymbols) {
+  vocabulary_ = with_symbols(vocabulary_, {"<a>", "<a><b>"});
+  const json::value file = parse_json(read_file(exported(checkpoint("")) / "tokenizer.json")).value();
+  const json::array& steps = file.at("pre_tokenizer").at("pretokenizers").as_array();
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[1].at("pattern").at("String").as_string(), "<a><b>") << "the longer first";
+  EXPECT_TRUE(file.at("model").at("ignore_merges").as_bool());
 }
 
 /// A SentencePiece model whose last piece has another text.
