@@ -214,7 +214,7 @@ void run_decoding(Backend& backend, RandomTensors& tensors, DType precision) {
                              .indices = tensors.zeros({rows, k}, DType::i32)});
 }
 
-void run_dropout(Backend& backend, RandomTensors& tensors, DType precision) {
+void run_elementwise(Backend& backend, RandomTensors& tensors, DType precision) {
   const std::int64_t rows = 33, width = 64;
   const Shape shape{rows, width};
   const DropoutKey key{.probability = 0.1f};
@@ -222,6 +222,14 @@ void run_dropout(Backend& backend, RandomTensors& tensors, DType precision) {
   backend.run(Dropout{.x = x, .y = tensors.zeros(shape, precision), .key = key});
   backend.run(ResidualDropout{
       .residual = tensors.normal(shape, precision), .branch = x, .y = tensors.zeros(shape, precision), .key = key});
+  for (const Activation activation : {Activation::swish, Activation::gelu}) {
+    backend.run(ActivationForward{.z = x, .y = tensors.zeros(shape, precision), .activation = activation, .key = key});
+    backend.run(ActivationBackward{.dy = tensors.normal(shape, precision),
+                                   .z = x,
+                                   .dz = tensors.zeros(shape, precision),
+                                   .activation = activation,
+                                   .key = key});
+  }
   backend.run(ResidualNormForward{.residual = tensors.normal(shape, precision),
                                   .branch = x,
                                   .key = key,
@@ -250,7 +258,7 @@ void run_remaining_ops(Backend& backend, DType precision) {
   RandomTensors tensors;
   const WorkRange range(backend, "remaining_ops");
   run_decoding(backend, tensors, precision);
-  run_dropout(backend, tensors, precision);
+  run_elementwise(backend, tensors, precision);
   run_sums(backend, tensors, precision);
 }
 

@@ -130,7 +130,10 @@ void add_tensor(Variables& variables, const ForeignTensor& foreign, Quantization
 
 /// Numbers that say how to compute; the positions, which the reader would compute otherwise.
 void add_settings(Variables& variables, const ModelConfig& model) {
-  constexpr std::int8_t relu = 0, concatenate = 0;
+  constexpr std::int8_t relu = 0, swish = 2, gelu = 3, concatenate = 0;  // 1 and 4: approximations of GELU
+  const std::int8_t activation = model.activation == Activation::relu    ? relu
+                                 : model.activation == Activation::swish ? swish
+                                                                         : gelu;
   const auto flag = [](bool value) { return number<std::int8_t>(Type::i8, value ? 1 : 0); };
   variables["decoder/position_encodings/encodings"] =
       owned({static_cast<std::uint32_t>(exported_positions), static_cast<std::uint32_t>(model.width)}, Type::f32,
@@ -138,7 +141,7 @@ void add_settings(Variables& variables, const ModelConfig& model) {
   for (const std::string side : {"encoder", "decoder"}) {
     variables[side + "/num_heads"] = number(Type::i16, static_cast<std::int16_t>(model.heads));
     variables[side + "/pre_norm"] = flag(model.norm == NormPosition::pre);
-    variables[side + "/activation"] = number(Type::i8, relu);
+    variables[side + "/activation"] = number(Type::i8, activation);
     variables[side + "/scale_embeddings"] = flag(true);
   }
   variables["encoder/embeddings_merge"] = number(Type::i8, concatenate);
@@ -228,9 +231,14 @@ const Choices<Quantization>& quantizations() {
 
 void write_ctranslate2(const ExportedModel& model, Quantization quantization, const std::filesystem::path& folder) {
   write_model(model, quantization, folder / "model.bin");
-  const json::object config = {{"add_source_bos", false},        {"add_source_eos", true}, {"bos_token", "<s>"},
-                               {"decoder_start_token", "<s>"},   {"eos_token", "</s>"},    {"layer_norm_epsilon", 1e-5},
-                               {"multi_query_attention", false}, {"unk_token", "<unk>"}};
+  const json::object config = {{"add_source_bos", false},
+                               {"add_source_eos", true},
+                               {"bos_token", "<s>"},
+                               {"decoder_start_token", "<s>"},
+                               {"eos_token", "</s>"},
+                               {"layer_norm_epsilon", model.config.model.norm_epsilon},
+                               {"multi_query_attention", false},
+                               {"unk_token", "<unk>"}};
   write_file_atomically(folder / "config.json", to_text(config) + "\n");
   json::array pieces;
   for (std::int32_t id = 0; id < model.vocabulary.size(); ++id) pieces.emplace_back(model.vocabulary.piece(id));

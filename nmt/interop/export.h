@@ -80,8 +80,8 @@ void write_ctranslate2(const ExportedModel& model, Quantization quantization, co
 void write_onnx(const ExportedModel& model, const std::filesystem::path& folder);
 
 /// Writes what transformers.js loads as a MarianMTModel, the graphs of write_onnx() in onnx/, into an existing folder;
-/// for a model with norms after the sub-layers also what transformers in Python loads. Throws Failure if a graph would
-/// have 2 GiB, if the vocabulary is neither BPE nor unigram or has a piece <pad>.
+/// for a model with norms after the sub-layers and norm_epsilon 1e-5 also what transformers in Python loads. Throws
+/// Failure if a graph would have 2 GiB, if the vocabulary is neither BPE nor unigram or has a piece <pad>.
 void write_huggingface(const ExportedModel& model, const std::filesystem::path& folder);
 /// A sentence that says which files write_huggingface() leaves out, and why; empty if none.
 std::string huggingface_omission(const ModelConfig& model);

@@ -1,5 +1,7 @@
 // The formats: MarianMT of transformers (models/marian/modeling_marian.py, configuration_marian.py) and tokenizer.json
 // of tokenizers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <functional>
@@ -241,7 +243,7 @@ void write_configs(const ModelConfig& model, std::int32_t pad_id, const std::fil
                               {"decoder_attention_heads", model.heads},
                               {"encoder_ffn_dim", model.inner},
                               {"decoder_ffn_dim", model.inner},
-                              {"activation_function", "relu"},
+                              {"activation_function", name_of(model.activation)},
                               {"dropout", model.dropout},
                               {"attention_dropout", model.attention_dropout},
                               {"activation_dropout", model.activation_dropout},
@@ -369,9 +371,15 @@ void write_marian_tokenizer(const Vocabulary& vocabulary, const std::filesystem:
 }  // namespace
 
 std::string huggingface_omission(const ModelConfig& model) {
-  if (model.norm == NormPosition::post) return "";
+  constexpr double epsilon = 1e-5;  // of torch.nn.LayerNorm
+  const bool is_pre = model.norm == NormPosition::pre;
+  if (!is_pre && model.norm_epsilon == epsilon) return "";
+  const std::string difference =
+      is_pre ? "norms after the sub-layers, this model before them (model.norm: pre)"
+             : fmt::format("{} for the variance, this model {} (model.norm_epsilon)", epsilon, model.norm_epsilon);
   return "Left out: model.safetensors, source.spm, target.spm and vocab.json, which transformers in Python reads. Its\n"
-         "MarianMTModel has norms after the sub-layers, this model before them (model.norm: pre).";
+         "MarianMTModel has " +
+         difference + ".";
 }
 
 void write_huggingface(const ExportedModel& model, const std::filesystem::path& folder) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <numbers>
 #include <set>
 #include <span>
 #include <variant>
@@ -173,7 +174,7 @@ class Layers {
   }
   std::string norm(const std::string& x, const std::string& name) {
     return g.op("LayerNormalization", {x, weight(name + ".gain"), weight(name + ".bias")},
-                {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5F}});
+                {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(config_.norm_epsilon)}});
   }
   /// A sub-layer with its residual sum and norm.
   template <class Body>
@@ -211,7 +212,15 @@ class Layers {
     return g.ops("Split", {x}, parts, {{"axis", std::int64_t{-1}}});
   }
   std::string feed_forward(const std::string& x, const std::string& name) {
-    return linear(g.op("Relu", {linear(x, name + ".first")}), name + ".second");
+    return linear(activation(linear(x, name + ".first")), name + ".second");
+  }
+  /// Swish and GELU by their formulas, as opset 17 has no ops for them.
+  std::string activation(const std::string& x) {
+    if (config_.activation == Activation::relu) return g.op("Relu", {x});
+    if (config_.activation == Activation::swish) return g.op("Mul", {x, g.op("Sigmoid", {x})});
+    const std::string root = g.number(std::numbers::sqrt2_v<float>);
+    const std::string doubled = g.op("Add", {g.op("Erf", {g.op("Div", {x, root})}), g.number(1)});
+    return g.op("Mul", {x, g.op("Mul", {doubled, g.number(0.5F)})});
   }
   /// 0 where `mask` [batch, tokens] is 1, else `never_chosen`: [batch, 1, 1, tokens].
   std::string source_mask(const std::string& mask) {

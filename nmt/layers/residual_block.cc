@@ -3,9 +3,10 @@
 
 namespace babelring {
 
-Norm::Norm(ParameterStore& store, const std::string& name, std::int64_t width)
+Norm::Norm(ParameterStore& store, const std::string& name, std::int64_t width, float epsilon)
     : gain_(&store.declare(name + ".gain", Shape{width}, Initializer::ones())),
-      bias_(&store.declare(name + ".bias", Shape{width}, Initializer::zeros())) {}
+      bias_(&store.declare(name + ".bias", Shape{width}, Initializer::zeros())),
+      epsilon_(epsilon) {}
 
 Norm::Saved Norm::begin_forward(Context& context, ConstTensor x) const {
   context.will_read(gain_);
@@ -18,8 +19,13 @@ Norm::Saved Norm::begin_forward(Context& context, ConstTensor x) const {
 Tensor Norm::forward(Context& context, ConstTensor x, Saved& saved) const {
   Tensor y = context.saved.make(x.shape, x.dtype);
   saved = begin_forward(context, x);
-  context.backend.run(LayerNormForward{
-      .x = x, .gain = gain_->master, .bias = bias_->master, .y = y, .mean = saved.mean, .rstd = saved.rstd});
+  context.backend.run(LayerNormForward{.x = x,
+                                       .gain = gain_->master,
+                                       .bias = bias_->master,
+                                       .y = y,
+                                       .mean = saved.mean,
+                                       .rstd = saved.rstd,
+                                       .eps = epsilon_});
   return y;
 }
 
@@ -35,7 +41,8 @@ Tensor Norm::forward_sum(Context& context, ConstTensor residual, ConstTensor bra
                                           .sum = sum,
                                           .y = y,
                                           .mean = saved.mean,
-                                          .rstd = saved.rstd});
+                                          .rstd = saved.rstd,
+                                          .eps = epsilon_});
   return y;
 }
 
@@ -73,8 +80,8 @@ void Norm::backward_sum(Context& context, ConstTensor dy, const Saved& saved, co
 }
 
 ResidualBlock::ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place,
-                             float dropout, std::uint64_t site)
-    : norm_(store, name, width), place_(place), dropout_(dropout), site_(site) {}
+                             float epsilon, float dropout, std::uint64_t site)
+    : norm_(store, name, width, epsilon), place_(place), dropout_(dropout), site_(site) {}
 
 Tensor ResidualBlock::join(Context& context, ConstTensor x, Tensor branch, Saved& saved) const {
   if (place_ == NormPosition::post) return norm_.forward_sum(context, x, branch, saved.dropout, saved.norm);

@@ -15,8 +15,8 @@ class Norm {
     ConstTensor x;
     Tensor mean, rstd;
   };
-  /// Declares NAME.gain and NAME.bias, [width].
-  Norm(ParameterStore& store, const std::string& name, std::int64_t width);
+  /// Declares NAME.gain and NAME.bias, [width]. `epsilon`: added to the variance.
+  Norm(ParameterStore& store, const std::string& name, std::int64_t width, float epsilon = 1e-5f);
 
   /// x [rows, width] → [rows, width] in context.saved. `saved` refers to x, which must stay valid for backward.
   Tensor forward(Context& context, ConstTensor x, Saved& saved) const;
@@ -38,6 +38,7 @@ class Norm {
 
   const Parameter* gain_;
   const Parameter* bias_;
+  float epsilon_;
 };
 
 enum class NormPosition { pre, post };
@@ -52,8 +53,8 @@ class ResidualBlock {
     Norm::Saved norm;
     DropoutKey dropout;
   };
-  ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place, float dropout,
-                std::uint64_t site);
+  ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place, float epsilon,
+                float dropout, std::uint64_t site);
 
   /// Returns y [rows, width] in context.saved. `body` maps [rows, width] to [rows, width] in context.scratch and may
   /// keep its input by reference until backward.

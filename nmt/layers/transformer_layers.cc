@@ -4,20 +4,31 @@
 
 namespace babelring {
 
-FeedForward::FeedForward(ParameterStore& store, const std::string& name, std::int64_t width, std::int64_t inner,
-                         float dropout, std::uint64_t site)
-    : first_(store, name + ".first", width, inner, true, Initializer::glorot(width, inner)),
-      second_(store, name + ".second", inner, width, true, Initializer::glorot(inner, width)),
-      dropout_(dropout),
+FeedForward::FeedForward(ParameterStore& store, const std::string& name, const LayerOptions& options,
+                         std::uint64_t site)
+    : first_(store, name + ".first", options.attention.width, options.inner, true,
+             Initializer::glorot(options.attention.width, options.inner)),
+      second_(store, name + ".second", options.inner, options.attention.width, true,
+              Initializer::glorot(options.inner, options.attention.width)),
+      activation_(options.activation),
+      dropout_(options.activation_dropout),
       site_(site) {}
 
 Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const {
   saved = {.x = x,
+           .z = {},
            .hidden = context.saved.make_rows(x.rows(), first_.out(), context.dtype),
            .dropout = context.dropout_key(site_, first_row, dropout_)};
-  first_.forward_relu(context, x, saved.hidden);
-  if (saved.dropout.probability > 0) {
-    context.backend.run(Dropout{.x = saved.hidden, .y = saved.hidden, .key = saved.dropout});
+  if (activation_ == Activation::relu) {
+    first_.forward_relu(context, x, saved.hidden);
+    if (saved.dropout.probability > 0) {
+      context.backend.run(Dropout{.x = saved.hidden, .y = saved.hidden, .key = saved.dropout});
+    }
+  } else {
+    saved.z = context.saved.make_rows(x.rows(), first_.out(), context.dtype);
+    first_.forward_into(context, x, saved.z);
+    context.backend.run(
+        ActivationForward{.z = saved.z, .y = saved.hidden, .activation = activation_, .key = saved.dropout});
   }
   return second_.forward(context, context.scratch, saved.hidden);
 }
@@ -26,21 +37,26 @@ void FeedForward::backward(Context& context, const OutputGradient& d, const Save
                            bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   Tensor dhidden = context.scratch.make_rows(saved.hidden.rows(), saved.hidden.columns(), context.dtype);
-  const BiasGradient of_first =
-      second_.backward_through_relu(context, d, saved.hidden, dhidden, saved.dropout.scale(), first_);
+  BiasGradient of_first = BiasGradient::missing;
+  if (activation_ == Activation::relu) {
+    of_first = second_.backward_through_relu(context, d, saved.hidden, dhidden, saved.dropout.scale(), first_);
+  } else {
+    second_.backward(context, d, saved.hidden, dhidden, false);
+    context.backend.run(ActivationBackward{
+        .dy = dhidden, .z = saved.z, .dz = dhidden, .activation = activation_, .key = saved.dropout});
+  }
   first_.backward(context, {dhidden, of_first}, saved.x, dx, accumulate);
 }
 
 EncoderLayer::EncoderLayer(ParameterStore& store, const std::string& name, const LayerOptions& options,
                            std::uint64_t first_site)
     : name_(name),
-      attention_block_(store, name + ".attention_norm", options.attention.width, options.norm, options.dropout,
-                       first_site),
+      attention_block_(store, name + ".attention_norm", options.attention.width, options.norm, options.norm_epsilon,
+                       options.dropout, first_site),
       attention_(store, name + ".attention", options.attention, options.causal, first_site + 1),
-      feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm, options.dropout,
-                          first_site + 2),
-      feed_forward_(store, name + ".feed_forward", options.attention.width, options.inner, options.activation_dropout,
-                    first_site + 3) {}
+      feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm,
+                          options.norm_epsilon, options.dropout, first_site + 2),
+      feed_forward_(store, name + ".feed_forward", options, first_site + 3) {}
 
 Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const {
   const WorkRange range(context.backend, name_);
@@ -79,14 +95,15 @@ DecoderLayer::DecoderLayer(ParameterStore& store, const std::string& name, const
                            std::uint64_t first_site)
     : name_(name),
       attention_options_(options.attention),
-      self_block_(store, name + ".self_norm", options.attention.width, options.norm, options.dropout, first_site),
+      self_block_(store, name + ".self_norm", options.attention.width, options.norm, options.norm_epsilon,
+                  options.dropout, first_site),
       self_(store, name + ".self", options.attention, true, first_site + 1),
-      cross_block_(store, name + ".cross_norm", options.attention.width, options.norm, options.dropout, first_site + 2),
+      cross_block_(store, name + ".cross_norm", options.attention.width, options.norm, options.norm_epsilon,
+                   options.dropout, first_site + 2),
       cross_(store, name + ".cross", options.attention, first_site + 3),
-      feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm, options.dropout,
-                          first_site + 4),
-      feed_forward_(store, name + ".feed_forward", options.attention.width, options.inner, options.activation_dropout,
-                    first_site + 5) {}
+      feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm,
+                          options.norm_epsilon, options.dropout, first_site + 4),
+      feed_forward_(store, name + ".feed_forward", options, first_site + 5) {}
 
 Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory,
                              const Sequences& source, Saved& saved, ConstTensor kv) const {

@@ -8,16 +8,28 @@
 
 namespace babelring {
 
-/// y = W2 dropout(relu(W1 x + b1)) + b2.  Source: Vaswani et al. 2017, eq. 2.
+/// Options of encoder and decoder layers.
+struct LayerOptions {
+  AttentionOptions attention;
+  std::int64_t inner = 0;  // hidden features of the feed-forward block
+  Activation activation = Activation::relu;
+  NormPosition norm = NormPosition::pre;
+  float norm_epsilon = 1e-5f;    // added to the variance
+  float dropout = 0;             // dropout probability on sub-layer outputs
+  float activation_dropout = 0;  // dropout probability after the feed-forward activation
+  bool causal = false;           // of encoder layers: a token attends only to itself and to earlier tokens
+};
+
+/// y = W2 dropout(act(z)) + b2, z = W1 x + b1.  Source: Vaswani et al. 2017, eq. 2, with ReLU.
 class FeedForward {
  public:
   struct Saved {
     ConstTensor x;
-    Tensor hidden;  // after ReLU and dropout
+    Tensor z;       // absent with ReLU, whose backward needs only `hidden`
+    Tensor hidden;  // after activation and dropout
     DropoutKey dropout;
   };
-  FeedForward(ParameterStore& store, const std::string& name, std::int64_t width, std::int64_t inner, float dropout,
-              std::uint64_t site);
+  FeedForward(ParameterStore& store, const std::string& name, const LayerOptions& options, std::uint64_t site);
 
   /// x [tokens, width] → [tokens, width] in context.scratch.
   Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const;
@@ -30,18 +42,9 @@ class FeedForward {
 
  private:
   Linear first_, second_;
+  Activation activation_;
   float dropout_;
   std::uint64_t site_;
-};
-
-/// Options of encoder and decoder layers.
-struct LayerOptions {
-  AttentionOptions attention;
-  std::int64_t inner = 0;  // hidden features of the feed-forward block
-  NormPosition norm = NormPosition::pre;
-  float dropout = 0;             // dropout probability on sub-layer outputs
-  float activation_dropout = 0;  // dropout probability after the feed-forward ReLU
-  bool causal = false;           // of encoder layers: a token attends only to itself and to earlier tokens
 };
 
 /// Self-attention and feed-forward, each in a residual block. Source: Vaswani et al. 2017, 3.1.

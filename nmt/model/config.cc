@@ -13,9 +13,13 @@ void ModelConfig::bind(OptionBinder& b) {
   b.integer("inner", inner, 1, 1 << 20, "hidden features of each feed-forward block");
   b.number("dropout", dropout, 0, 0.99, "dropout probability on embeddings and sub-layer outputs");
   b.number("attention_dropout", attention_dropout, 0, 0.99, "dropout probability on attention weights");
-  b.number("activation_dropout", activation_dropout, 0, 0.99, "dropout probability after the feed-forward ReLU");
+  b.number("activation_dropout", activation_dropout, 0, 0.99, "dropout probability after the feed-forward activation");
+  b.choice("activation", activation,
+           {{"relu", Activation::relu}, {"swish", Activation::swish}, {"gelu", Activation::gelu}},
+           "feed-forward activation; swish: x sigmoid(x); gelu: x Phi(x), exact; both need more memory and time");
   b.choice("norm", norm, {{"pre", NormPosition::pre}, {"post", NormPosition::post}},
            "layer normalisation before each sub-layer (pre) or after its residual sum (post)");
+  b.number("norm_epsilon", norm_epsilon, 1e-12, 0.1, "added to the variance in each layer normalisation");
   b.choice("tied_embeddings", tied_embeddings,
            {{"all", TiedEmbeddings::all}, {"decoder", TiedEmbeddings::decoder}, {"none", TiedEmbeddings::none}},
            "embeddings that share one table; all: source, target and output; decoder: target and output; none: three "
@@ -36,7 +40,9 @@ LayerOptions ModelConfig::layer_options() const {
                         .dropout = static_cast<float>(attention_dropout),
                         .bias = attention_bias},
           .inner = inner,
+          .activation = activation,
           .norm = norm,
+          .norm_epsilon = static_cast<float>(norm_epsilon),
           .dropout = static_cast<float>(dropout),
           .activation_dropout = static_cast<float>(activation_dropout)};
 }

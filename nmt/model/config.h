@@ -29,7 +29,9 @@ struct ModelConfig {
   double dropout = 0.1;
   double attention_dropout = 0;
   double activation_dropout = 0;
+  Activation activation = Activation::relu;
   NormPosition norm = NormPosition::pre;
+  double norm_epsilon = 1e-5;
   TiedEmbeddings tied_embeddings = TiedEmbeddings::all;
   bool attention_bias = false;
 

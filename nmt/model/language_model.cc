@@ -28,7 +28,7 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::int64_t vocabulary,
     layers_.emplace_back(store, "decoder." + std::to_string(i), options,
                          layer_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
   }
-  if (options.norm == NormPosition::pre) norm_.emplace(store, "decoder.norm", config.width);
+  if (options.norm == NormPosition::pre) norm_.emplace(store, "decoder.norm", config.width, options.norm_epsilon);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : table_;
   loss_.emplace(*output_table_, label_smoothing);
   store.allocate(memory, compute);

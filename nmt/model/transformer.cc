@@ -39,7 +39,8 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
     encoder_.emplace_back(store, "encoder." + std::to_string(i), options,
                           encoder_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
   }
-  if (options.norm == NormPosition::pre) encoder_norm_.emplace(store, "encoder.norm", config.width);
+  if (options.norm == NormPosition::pre)
+    encoder_norm_.emplace(store, "encoder.norm", config.width, options.norm_epsilon);
 
   target_embedding_.emplace(*target_table_, dropout, target_embedding_site);
   for (int i = 0; i < config.decoder_layers; ++i) {
@@ -49,7 +50,8 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   std::vector<const Linear*> key_values;
   for (const DecoderLayer& layer : decoder_) key_values.push_back(&layer.key_value());
   key_values_.emplace(std::move(key_values));
-  if (options.norm == NormPosition::pre) decoder_norm_.emplace(store, "decoder.norm", config.width);
+  if (options.norm == NormPosition::pre)
+    decoder_norm_.emplace(store, "decoder.norm", config.width, options.norm_epsilon);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : target_table_;
   loss_.emplace(*output_table_, label_smoothing);
 

@@ -1,5 +1,7 @@
 #include "nmt/ops/elementwise.h"
 
+#include <fmt/format.h>
+
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -24,6 +26,39 @@ void ResidualDropout::check() const {
   }
   check.contiguous({{"residual", residual}, {"branch", branch}, {"y", y}});
   check.same_or_distinct({"y", y}, {{"residual", residual}, {"branch", branch}});
+  check.dropout(key);
+}
+
+namespace {
+
+void check_activation(const OpCheck& check, Activation activation) {
+  if (activation > Activation::relu) return;
+  check.refuse(fmt::format("activation is {}, swish or gelu is needed", name_of(activation)));
+}
+
+}  // namespace
+
+void ActivationForward::check() const {
+  const OpCheck check(name);
+  check.rank({"z", z}, 2);
+  check.floating({"z", z});
+  check.shape({"y", y}, z.shape, {"z", z});
+  check.same_type({"y", y}, {"z", z});
+  check.same_or_distinct({"y", y}, {{"z", z}});
+  check_activation(check, activation);
+  check.dropout(key);
+}
+
+void ActivationBackward::check() const {
+  const OpCheck check(name);
+  check.rank({"z", z}, 2);
+  check.floating({"z", z});
+  for (const Field& field : {Field{"dy", dy}, Field{"dz", dz}}) {
+    check.shape(field, z.shape, {"z", z});
+    check.same_type(field, {"z", z});
+  }
+  check.same_or_distinct({"dz", dz}, {{"dy", dy}, {"z", z}});
+  check_activation(check, activation);
   check.dropout(key);
 }
 

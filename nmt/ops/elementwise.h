@@ -4,6 +4,7 @@
 
 #include "nmt/core/random.h"
 #include "nmt/core/tensor.h"
+#include "nmt/ops/linear.h"
 
 namespace babelring {
 
@@ -27,6 +28,32 @@ struct ResidualDropout {
   static void fields(auto& op, auto&& f) {
     f.reads("residual", op.residual).reads("branch", op.branch).writes("y", op.y);
   }
+};
+
+/// y = mask(key) * scale * act(z), with one of
+///   swish  act(z) = z / (1 + e^-z)                                      Source: Ramachandran et al. 2017, 3
+///   gelu   act(z) = z Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2       Source: Hendrycks and Gimpel 2016, 2
+struct ActivationForward {
+  ConstTensor z;  // [rows, width]; may be strided
+  Tensor y;       // same shape and type as z; may be strided; may alias z
+  Activation activation = Activation::swish;
+  DropoutKey key;
+  static constexpr std::string_view name = "activation_forward";
+  void check() const;
+  static void fields(auto& op, auto&& f) { f.reads("z", op.z).writes("y", op.y); }
+};
+
+/// dz = act'(z) * mask(key) * scale * dy, with s = 1 / (1 + e^-z) and phi(z) = e^(-z^2 / 2) / sqrt(2 pi):
+///   swish  act'(z) = s + z s (1 - s)
+///   gelu   act'(z) = Phi(z) + z phi(z)
+struct ActivationBackward {
+  ConstTensor dy, z;  // [rows, width], one type; may be strided
+  Tensor dz;          // same shape and type; may be strided; may alias dy or z
+  Activation activation = Activation::swish;
+  DropoutKey key;
+  static constexpr std::string_view name = "activation_backward";
+  void check() const;
+  static void fields(auto& op, auto&& f) { f.reads("dy", op.dy).reads("z", op.z).writes("dz", op.dz); }
 };
 
 /// y = x with conversion between f32 and bf16; a copy if both have the same type.

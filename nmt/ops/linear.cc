@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "nmt/ops/check.h"
 
 namespace babelring {
+
+std::string_view name_of(Activation activation) {
+  constexpr std::array<std::string_view, 4> names = {"none", "relu", "swish", "gelu"};
+  return names.at(static_cast<std::size_t>(activation));
+}
 
 namespace {
 
@@ -39,6 +46,8 @@ void LinearForward::check() const {
   check.shape({"y", y}, {x.shape[0], weight.shape[0]}, {"x", x});
   check_result_type(check, {"y", y}, {"x", x});
   check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}, {"bias_copy", bias_copy}});
+  if (activation > Activation::relu)
+    check.refuse(fmt::format("activation is {}, none or relu is needed", name_of(activation)));
 }
 
 void LinearBackwardData::check() const {

@@ -8,7 +8,9 @@
 
 namespace babelring {
 
-enum class Activation { none, relu };
+/// LinearForward computes none and relu, ActivationForward the others.
+enum class Activation { none, relu, swish, gelu };
+std::string_view name_of(Activation activation);
 
 /// A copy of a weight in the memory layout of a backend's matmuls. Created by Backend::pack() for weights that are used
 /// many times unchanged. Later writes to the weight do not update it.

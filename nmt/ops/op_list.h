@@ -14,6 +14,8 @@ namespace babelring {
   DO(LayerNormBackward)           \
   DO(Dropout)                     \
   DO(ResidualDropout)             \
+  DO(ActivationForward)           \
+  DO(ActivationBackward)          \
   DO(EmbeddingForward)            \
   DO(EmbeddingBackward)           \
   DO(AttentionForward)            \

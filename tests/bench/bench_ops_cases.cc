@@ -224,6 +224,21 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
                            .y = pool.make({n, width}, type),
                            .key = key};
   };
+  const auto swish = [=](BenchTensors& pool, std::int64_t n) {
+    return ActivationForward{.z = pool.uniform({n, width}, type), .y = pool.make({n, width}, type), .key = key};
+  };
+  const auto gelu = [=](BenchTensors& pool, std::int64_t n) {
+    ActivationForward op = swish(pool, n);
+    op.activation = Activation::gelu;
+    return op;
+  };
+  const auto gelu_backward = [=](BenchTensors& pool, std::int64_t n) {
+    return ActivationBackward{.dy = pool.uniform({n, width}, type),
+                              .z = pool.uniform({n, width}, type),
+                              .dz = pool.make({n, width}, type),
+                              .activation = Activation::gelu,
+                              .key = key};
+  };
   const auto embedding = [=](BenchTensors& pool, std::int64_t n) {
     return EmbeddingForward{.ids = pool.text_ids(n, vocabulary),
                             .positions = pool.integers(n, 40),
@@ -241,6 +256,9 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
   };
   cases.push_back(op_case(what, rows, type, dropout, &Dropout::y));
   cases.push_back(op_case(what, rows, type, residual, &ResidualDropout::y));
+  cases.push_back(op_case(what + " swish", rows, type, swish, &ActivationForward::y));
+  cases.push_back(op_case(what + " GELU", rows, type, gelu, &ActivationForward::y));
+  cases.push_back(op_case(what + " GELU", rows, type, gelu_backward, &ActivationBackward::dz));
   cases.push_back(op_case(what, rows, type, embedding, &EmbeddingForward::y));
   cases.push_back(op_case(what, rows, type, embedding_backward, &EmbeddingBackward::dtable));
 }

@@ -40,6 +40,7 @@ json::object describe(const Options& options, TrainingCase& training, const Comm
                          {"preset", what.preset},
                          {"precision", what.precision},
                          {"norm", what.norm},
+                         {"activation", what.activation},
                          {"dropout", model.dropout},
                          {"attention_dropout", model.attention_dropout},
                          {"activation_dropout", model.activation_dropout},
@@ -159,6 +160,9 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--preset", training.preset)->check(CLI::IsMember({"tiny", "base", "big"}))->capture_default_str();
   app.add_option("--precision", training.precision)->check(CLI::IsMember({"bf16", "f32"}))->capture_default_str();
   app.add_option("--norm", training.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();
+  app.add_option("--activation", training.activation)
+      ->check(CLI::IsMember({"relu", "swish", "gelu"}))
+      ->capture_default_str();
   app.add_option("--device", training.device)->check(CLI::IsMember({"cpu", "cuda", "auto"}))->capture_default_str();
   app.add_flag("--cuda-graphs", training.cuda_graphs, "as training.cuda_graphs");
   app.add_flag("--gpu-meter", training.gpu_meter, "read the GPU's figures five times a second, as training does");
@@ -167,7 +171,7 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--threads", training.threads, "of each rank")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--dropout", training.dropout, "on embeddings and sub-layer outputs; default: the preset's");
   app.add_option("--attention-dropout", training.attention_dropout, "on attention weights")->capture_default_str();
-  app.add_option("--activation-dropout", training.activation_dropout, "after the ReLU")->capture_default_str();
+  app.add_option("--activation-dropout", training.activation_dropout, "after the activation")->capture_default_str();
   app.add_option("--attention-bias", training.attention_bias, "biases in attention's projections")
       ->capture_default_str();
   app.add_option("--tied-embeddings", training.tied_embeddings)->check(CLI::IsMember({"all", "decoder", "none"}));

@@ -49,6 +49,7 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
   OptionBinder keys;
   config.bind(keys);
   for (const auto& [key, word] : {std::pair("model.norm", options.norm),
+                                  {"model.activation", options.activation},
                                   {"model.tied_embeddings", options.tied_embeddings},
                                   {"training.precision", options.precision},
                                   {"training.device", options.device},

@@ -18,10 +18,11 @@ namespace babelring {
 
 /// A model and its training data.
 struct TrainingCaseOptions {
-  std::string preset = "base";     // of ModelConfig, without "transformer-"
-  std::string precision = "bf16";  // or f32
-  std::string norm = "post";       // or pre
-  std::string device = "cpu";      // cuda, auto
+  std::string preset = "base";      // of ModelConfig, without "transformer-"
+  std::string precision = "bf16";   // or f32
+  std::string norm = "post";        // or pre
+  std::string activation = "relu";  // swish, gelu
+  std::string device = "cpu";       // cuda, auto
   bool cuda_graphs = false;
   std::string matmuls_file;  // keeps what matmuls were computed by, as training.tune_products; empty: nothing does
   bool gpu_meter = false;    // read the GPU's figures meanwhile, as the worker does

@@ -18,6 +18,7 @@ function read_safetensors(file) {
 }
 
 const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+const activations = { relu: (x) => Math.max(x, 0), swish: (x) => x / (1 + Math.exp(-x)) };
 const plus = (a, b) => a.map((value, i) => value + b[i]);
 
 export class MarianModel {
@@ -95,6 +96,7 @@ export class MarianModel {
       [`${side}_attention_heads`]: heads,
       [`${side}_ffn_dim`]: inner,
       d_model: width,
+      activation_function: activation,
     } = this.config;
     for (let i = 0; i < count; ++i) {
       const name = `model.${side}.layers.${i}`;
@@ -112,7 +114,7 @@ export class MarianModel {
           this.attention(x, memory, `${name}.encoder_attn`, heads, () => true),
           'encoder_attn_layer_norm',
         );
-      const hidden = this.linear(x, `${name}.fc1`, inner).map((row) => row.map((value) => Math.max(value, 0)));
+      const hidden = this.linear(x, `${name}.fc1`, inner).map((row) => row.map(activations[activation]));
       x = residual(this.linear(hidden, `${name}.fc2`, width), 'final_layer_norm');
     }
     return x;

@@ -111,6 +111,25 @@ Matrix relu_dropout_backward(const Matrix& dy, const Matrix& y, double scale) {
   return dx;
 }
 
+Matrix activated(const Matrix& z, Activation activation) {
+  Matrix y = z;
+  for (double& value : y.values) {
+    const double gelu = value * std::erfc(-value / std::sqrt(2)) / 2, swish = value / (1 + std::exp(-value));
+    value = activation == Activation::gelu ? gelu : swish;
+  }
+  return y;
+}
+
+Matrix activation_slope(const Matrix& z, Activation activation) {
+  Matrix slope = z;
+  for (double& value : slope.values) {
+    const double density = std::exp(-value * value / 2) / std::sqrt(2 * std::acos(-1));
+    const double s = 1 / (1 + std::exp(-value)), below = std::erfc(-value / std::sqrt(2)) / 2;
+    value = activation == Activation::gelu ? below + value * density : s + value * s * (1 - s);
+  }
+  return slope;
+}
+
 Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, double scale, const DropoutKey& key) {
   Matrix y(ids.columns, table.columns);
   for (std::int64_t row = 0; row < y.rows; ++row) {

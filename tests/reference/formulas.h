@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "nmt/core/random.h"
+#include "nmt/ops/linear.h"
 #include "tests/reference/matrix.h"
 
 /// The formulas of nmt/ops, written as plainly as possible, in double. tests/nmt/ops checks the gradients among them by
@@ -30,6 +31,9 @@ Matrix dropout_factors(const DropoutKey& key, std::int64_t rows, std::int64_t co
 Matrix product(const Matrix& a, const Matrix& b);  // element by element
 Matrix sum(const Matrix& a, const Matrix& b);
 Matrix relu_dropout_backward(const Matrix& dy, const Matrix& y, double scale);
+/// Swish or GELU, and its derivative.
+Matrix activated(const Matrix& z, Activation activation);
+Matrix activation_slope(const Matrix& z, Activation activation);
 
 Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, double scale, const DropoutKey& key);
 Matrix embedding_backward(const Matrix& ids, const Matrix& dy, std::int64_t vocabulary, double scale,

@@ -93,6 +93,15 @@ class ReferenceBackend final : public Backend {
     const Matrix kept = reference::product(branch, reference::dropout_factors(op.key, branch.rows, branch.columns));
     store(reference::sum(load(op.residual), kept), op.y);
   }
+  void do_run(const ActivationForward& op) override {
+    const Matrix y = reference::activated(load(op.z), op.activation);
+    store(reference::product(y, reference::dropout_factors(op.key, y.rows, y.columns)), op.y);
+  }
+  void do_run(const ActivationBackward& op) override {
+    const Matrix slope = reference::activation_slope(load(op.z), op.activation);
+    const Matrix dy = reference::product(load(op.dy), slope);
+    store(reference::product(dy, reference::dropout_factors(op.key, dy.rows, dy.columns)), op.dz);
+  }
   void do_run(const EmbeddingForward& op) override {
     store(reference::embedding(load(op.ids), load(op.positions), load(op.table), op.scale, op.key), op.y);
   }

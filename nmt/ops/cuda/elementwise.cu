@@ -49,7 +49,79 @@ __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y
   }
 }
 
+template <bool gelu>
+__device__ inline float activated(float z) {
+  if constexpr (gelu) return z * (0.5f * erfcf(-0.707106781f * z));
+  return z / (1.0f + expf(-z));
+}
+template <bool gelu>
+__device__ inline float activation_slope(float z) {
+  if constexpr (gelu) return 0.5f * erfcf(-0.707106781f * z) + z * (0.398942280f * expf(-0.5f * z * z));
+  const float s = 1.0f / (1.0f + expf(-z));
+  return s + z * s * (1.0f - s);
+}
+
+/// Rows from one to the next of which it is `stride` elements.
+template <class T>
+struct StridedRows {
+  T* first;
+  std::int64_t stride;
+};
+
+/// result = dropout(act(z)), or dropout(act'(z) dy) with `backward`; swish without `gelu`.
+template <int n, bool gelu, bool backward, class T>
+__global__ void activation_kernel(StridedRows<const T> z, StridedRows<const T> dy, StridedRows<T> result,
+                                  std::int64_t rows, int width, DropoutKey key) {
+  await_earlier_kernels();
+  const std::int64_t row = row_of_warp<rows_at_once>();
+  if (row >= rows) return;
+  const DeviceDropoutRow mask(key, row);
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
+    const Elements<T, n> piece(z.first + row * z.stride + i);
+    float values[n];
+    if constexpr (backward) {
+      const Elements<T, n> gradient(dy.first + row * dy.stride + i);
+#pragma unroll
+      for (int e = 0; e < n; ++e) values[e] = activation_slope<gelu>(piece[e]) * gradient[e];
+    } else {
+#pragma unroll
+      for (int e = 0; e < n; ++e) values[e] = activated<gelu>(piece[e]);
+    }
+    mask.apply(values, i);
+    put_elements(result.first + row * result.stride + i, Elements<T, n>(values));
+  }
+}
+
+template <bool backward, class Op>
+void run_activation(const Op& op, ConstTensor dy, Tensor result, CudaContext& context) {
+  if (op.z.shape.elements() == 0) return;
+  with_device_type(op.z.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const std::int64_t rows = op.z.shape[0];
+    const int width = static_cast<int>(op.z.shape[1]);
+    with_pieces<T>({width, op.z.row_stride, dy.row_stride, result.row_stride}, {op.z.data, dy.data, result.data},
+                   [&](auto n) {
+                     const auto start = [&](auto* kernel) {
+                       launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()}, kernel,
+                              StridedRows<const T>{op.z.template as<T>(), op.z.row_stride},
+                              StridedRows<const T>{dy.as<T>(), dy.row_stride},
+                              StridedRows<T>{result.as<T>(), result.row_stride}, rows, width, op.key);
+                     };
+                     op.activation == Activation::gelu ? start(activation_kernel<n, true, backward, T>)
+                                                       : start(activation_kernel<n, false, backward, T>);
+                   });
+  });
+}
+
 }  // namespace
+
+void run(const ActivationForward& op, CudaContext& context) {
+  run_activation<false>(op, op.z, op.y, context);
+}
+
+void run(const ActivationBackward& op, CudaContext& context) {
+  run_activation<true>(op, op.dy, op.dz, context);
+}
 
 void run(const Dropout& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0];

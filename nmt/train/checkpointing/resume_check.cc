@@ -93,7 +93,7 @@ void say_rows(const TableRows& rows, const Checkpoint& checkpoint) {
                rows.fresh(), rows.dropped(), (checkpoint.folder / "spm.model").string());
 }
 
-/// Lists the model keys that differ.
+/// Lists the model keys that differ. Ignores dropout rates, which affect only training.
 std::string model_differences(ModelConfig before, ModelConfig after) {
   OptionBinder old_keys, new_keys;
   before.bind(old_keys);
@@ -101,6 +101,7 @@ std::string model_differences(ModelConfig before, ModelConfig after) {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < new_keys.fields().size(); ++i) {
     const std::string then = old_keys.fields()[i].get(), now = new_keys.fields()[i].get();
+    if (new_keys.fields()[i].key.ends_with("dropout")) continue;
     if (then != now) lines.push_back(fmt::format("model.{} {} → {}", new_keys.fields()[i].key, then, now));
   }
   return fmt::format("{}", fmt::join(lines, ", "));
@@ -117,12 +118,14 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
     const Checkpoint& checkpoint = *loaded;
     const std::optional<TableRows> rows = other_rows(checkpoint, vocabulary);
     const TensorFiles weights = checkpoint.weights();
-    if (rows ? !weights_fit_but_tables(weights, model.parameters(), *rows)
-             : !weights_fit(weights, model.parameters())) {
-      const std::filesystem::path file = checkpoint.folder / "config.yaml";
-      const TrainConfig stored = read_stored_config(read_file(file), file.string());
+    const std::filesystem::path file = checkpoint.folder / "config.yaml";
+    const TrainConfig stored = read_stored_config(read_file(file), file.string());
+    const std::string differences = model_differences(stored.model, config.model);
+    const bool fit =
+        rows ? weights_fit_but_tables(weights, model.parameters(), *rows) : weights_fit(weights, model.parameters());
+    if (!differences.empty() || !fit) {
       throw UsageFailure(fmt::format("training.start_from: the weights of {} do not fit this model: {}",
-                                     folder.string(), model_differences(stored.model, config.model)));
+                                     folder.string(), differences));
     }
     if (rows) {
       read_weights_by_piece(weights, *rows, model, backend);

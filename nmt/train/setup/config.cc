@@ -104,7 +104,8 @@ void TrainingConfig::bind(OptionBinder& b) {
   b.text(
       "start_from", start_from,
       "checkpoint, or a run's folder to use its best or else newest checkpoint, whose weights a new run starts from; "
-      "with another vocabulary, rows of tables go by piece; optimizer, schedule and data position start afresh");
+      "with another vocabulary, rows of tables go by piece; the model must be the same but for dropout; optimizer, "
+      "schedule and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "

@@ -122,6 +122,17 @@ TEST_F(ExportTest, CTranslate2HasThreeTablesWhereNoneAreTied) {
   EXPECT_FALSE(file.variables.contains("encoder/layer_norm/gamma"));
 }
 
+TEST_F(ExportTest, CTranslate2HasTheActivationAndTheEpsilonOfNorms) {
+  for (const auto& [word, number] : {std::pair("relu", 0), {"swish", 2}, {"gelu", 3}}) {
+    fs::remove_all(folder_.path() / "checkpoint");
+    const fs::path output = exported(checkpoint(fmt::format("  activation: {}\n  norm_epsilon: 1e-6\n", word)));
+    const Reader file(output / "model.bin");
+    EXPECT_EQ(file.values<std::int8_t>("encoder/activation").at(0), number);
+    EXPECT_EQ(file.values<std::int8_t>("decoder/activation").at(0), number);
+    EXPECT_EQ(parse_json(read_file(output / "config.json")).value().at("layer_norm_epsilon").as_double(), 1e-6);
+  }
+}
+
 TEST_F(ExportTest, CTranslate2SharesTheTableOfTargetAndOutput) {
   const Reader file(exported(checkpoint("  tied_embeddings: decoder\n")) / "model.bin");
   EXPECT_EQ(file.aliases.at("decoder/projection/weight"), "decoder/embeddings/weight");

@@ -171,6 +171,18 @@ TEST_F(HuggingfaceTest, ModelWithNormsBeforeLeavesOutWhatPythonNeedsAndSaysSo) {
   EXPECT_TRUE(fs::exists(output / "onnx" / "encoder_model.onnx"));
 }
 
+TEST_F(HuggingfaceTest, MarianModelHasTheActivationButNoOtherEpsilon) {
+  fs::path output = exported(checkpoint("  norm: post\n  activation: swish\n"));
+  EXPECT_TRUE(fs::exists(output / "model.safetensors"));
+  const json::value config = parse_json(read_file(output / "config.json")).value();
+  EXPECT_EQ(config.at("activation_function").as_string(), "swish");
+  fs::remove_all(folder_.path() / "checkpoint");
+  output = exported(checkpoint("  norm: post\n  norm_epsilon: 1e-6\n"));
+  EXPECT_FALSE(fs::exists(output / "model.safetensors"));
+  EXPECT_THAT(read_file(output / "README.md"),
+              testing::HasSubstr("MarianMTModel has 1e-05 for the variance, this model 1e-06"));
+}
+
 TEST_F(HuggingfaceTest, TokenizerHasEveryWayToJoinPieces) {
   const fs::path output = exported(checkpoint(""));
   const json::value file = parse_json(read_file(output / "tokenizer.json")).value();

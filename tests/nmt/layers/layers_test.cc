@@ -106,6 +106,10 @@ TEST(LinearBias, IsReadInTheTypeOfTheWeights) {
   }
 }
 
+LayerOptions feed_forward_options(Activation activation, float dropout) {
+  return {.attention = {.width = 6}, .inner = 13, .activation = activation, .activation_dropout = dropout};
+}
+
 TEST_P(Layers, Norm) {
   for (const Shape& shape : {Shape{1, 2}, Shape{7, 5}, Shape{3, 64}}) {
     GradientCheck check(backend());
@@ -118,16 +122,32 @@ TEST_P(Layers, Norm) {
   }
 }
 
+/// A row whose elements are equal has a variance of 0.
+TEST_P(Layers, NormAddsItsEpsilonToTheVariance) {
+  GradientCheck check(backend());
+  const Norm layer(check.store(), "norm", 8, 0.04f);
+  check.allocate();
+  Context c = check.context();
+  const Tensor x = c.saved.make(Shape{1, 8}, DType::f32);
+  backend().run(Fill{.y = x, .value = 3});
+  Norm::Saved saved;
+  layer.forward(c, x, saved);
+  EXPECT_NEAR(host_copy(backend(), saved.rstd)[0], 5, 1e-5);
+  layer.forward_sum(c, x, x, {}, saved);
+  EXPECT_NEAR(host_copy(backend(), saved.rstd)[0], 5, 1e-5);
+}
+
 TEST_P(Layers, FeedForward) {
-  for (const float dropout : {0.0f, 0.3f}) {
-    for (const std::int64_t rows : {1, 11}) {
+  for (const Activation activation : {Activation::relu, Activation::swish, Activation::gelu}) {
+    for (const auto& [rows, dropout] : {std::pair{1, 0.0f}, {11, 0.0f}, {1, 0.3f}, {11, 0.3f}}) {
       GradientCheck check(backend(), true);
-      const FeedForward layer(check.store(), "ffn", 6, 13, dropout, 5);
+      const FeedForward layer(check.store(), "ffn", feed_forward_options(activation, dropout), 5);
       check.allocate();
       const auto& x = check.input(Shape{rows, 6});
       FeedForward::Saved saved;
       check.run([&](Context& c) { return layer.forward(c, x.value, 17, saved); },
                 [&](Context& c, Tensor dy) { layer.backward(c, dy, saved, x.gradient); });
+      EXPECT_EQ(static_cast<bool>(saved.z), activation != Activation::relu);
     }
   }
 }
@@ -148,7 +168,7 @@ struct WriterLog : OpObserver {
 TEST_P(Layers, FeedForwardSumsTheFirstBiasGradientOnceWhereTheBackendPrefers) {
   for (const bool accumulate : {false, true}) {
     GradientCheck check(backend(), true);
-    const FeedForward layer(check.store(), "ffn", 6, 13, 0, 5);
+    const FeedForward layer(check.store(), "ffn", feed_forward_options(Activation::relu, 0), 5);
     check.allocate();
     const auto& x = check.input(Shape{11, 6});
     Context c = check.context();
@@ -358,9 +378,9 @@ TEST_P(Layers, OutputProjectionLoss) {
 
 TEST_P(Layers, DropoutIsOffOutsideTraining) {
   GradientCheck check(backend(), false);
-  const FeedForward with(check.store(), "a", 4, 6, 0.5f, 5);
+  const FeedForward with(check.store(), "a", feed_forward_options(Activation::relu, 0.5f), 5);
   check.allocate();
-  const auto& x = check.input(Shape{5, 4});
+  const auto& x = check.input(Shape{5, 6});
   FeedForward::Saved saved;
   check.run([&](Context& c) { return with.forward(c, x.value, 0, saved); },
             [&](Context& c, Tensor dy) { with.backward(c, dy, saved, x.gradient); });

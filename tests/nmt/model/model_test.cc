@@ -10,6 +10,7 @@
 
 #include "base/failure.h"
 #include "nmt/model/transformer.h"
+#include "nmt/ops/layer_norm.h"
 #include "tests/nmt/model/model_run.h"
 
 namespace babelring {
@@ -21,11 +22,13 @@ struct Case {
   TiedEmbeddings tied;
   double dropout;
   bool language_model = false;
+  Activation activation = Activation::relu;
 };
 
 ModelConfig config_of(const Case& c) {
   ModelConfig config = small_config(c.norm, c.tied, c.dropout);
   if (c.language_model) config.encoder_layers = 0;
+  config.activation = c.activation;
   return config;
 }
 
@@ -45,6 +48,10 @@ std::vector<Case> all_cases() {
         if (tied != TiedEmbeddings::decoder) cases.push_back({backend, norm, tied, 0.25, true});
       }
     }
+    for (const Activation activation : {Activation::swish, Activation::gelu}) {
+      cases.push_back({backend, NormPosition::pre, TiedEmbeddings::all, 0.25, false, activation});
+      cases.push_back({backend, NormPosition::post, TiedEmbeddings::none, 0, true, activation});
+    }
   }
   return cases;
 }
@@ -52,11 +59,68 @@ std::vector<Case> all_cases() {
 std::string name_of(const Case& c) {
   constexpr std::array tied = {"all", "decoder", "none"};
   return c.backend + (c.norm == NormPosition::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
-         (c.dropout > 0 ? "_dropout" : "") + (c.language_model ? "_language_model" : "");
+         (c.dropout > 0 ? "_dropout" : "") + (c.language_model ? "_language_model" : "") +
+         (c.activation == Activation::relu ? "" : "_" + std::string(name_of(c.activation)));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelCase, testing::ValuesIn(all_cases()),
                          [](const auto& parameter) { return name_of(parameter.param); });
+
+/// Counts the norms, and those whose `rstd` is not 1 / sqrt(variance + epsilon) of the rows that they read.
+class NormLog final : public OpObserver {
+ public:
+  NormLog(Backend& backend, double epsilon) : backend_(backend), epsilon_(epsilon) {}
+
+  Watch watch() const override { return Watch::values; }
+  void ran(const OpRun& run) override {
+    if (run.op != LayerNormForward::name && run.op != ResidualNormForward::name) return;
+    ++norms;
+    const std::vector<float> x = values(run, run.op == LayerNormForward::name ? "x" : "sum"),
+                             rstd = values(run, "rstd");
+    const std::size_t width = x.size() / rstd.size();
+    for (std::size_t row = 0; row < rstd.size(); ++row) {
+      double sum = 0, squares = 0;
+      for (std::size_t i = 0; i < width; ++i) {
+        const double value = static_cast<double>(x[row * width + i]);
+        sum += value, squares += value * value;
+      }
+      const double mean = sum / static_cast<double>(width);
+      const double variance = squares / static_cast<double>(width) - mean * mean;
+      others += std::abs(static_cast<double>(rstd[row]) * std::sqrt(variance + epsilon_) - 1) > 1e-3 ? 1 : 0;
+    }
+  }
+  int norms = 0, others = 0;
+
+ private:
+  std::vector<float> values(const OpRun& run, std::string_view name) const {
+    for (const OpField& field : run.fields) {
+      if (field.name != name) continue;
+      std::vector<float> copy(static_cast<std::size_t>(field.tensor.shape.elements()));
+      backend_.download(field.tensor, copy.data());
+      return copy;
+    }
+    return {};
+  }
+  Backend& backend_;
+  double epsilon_;
+};
+
+TEST(NormEpsilon, IsAddedInEveryNorm) {
+  for (const bool language_model : {false, true}) {
+    for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+      ModelConfig config = config_of({"cpu", norm, TiedEmbeddings::all, 0, language_model});
+      config.norm_epsilon = 0.1;
+      ModelRun run("cpu", config, test_vocabulary);
+      NormLog log(run.backend(), config.norm_epsilon);
+      run.backend().observe(&log);
+      run.accumulate(pack(test_pairs()), 1);
+      run.backend().observe(nullptr);
+      const int final_norms = norm == NormPosition::pre ? 1 : 0;
+      EXPECT_EQ(log.norms, language_model ? 4 + final_norms : 10 + 2 * final_norms);
+      EXPECT_EQ(log.others, 0);
+    }
+  }
+}
 
 /// The weights that ops read although Context::before_read had not named them.
 class UnnamedWeights final : public OpObserver {

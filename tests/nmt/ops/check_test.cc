@@ -170,6 +170,24 @@ TEST_F(CheckTest, Dropout) {
             "residual_dropout: branch has shape [2, 4], residual [2, 3] needs [2, 3]");
 }
 
+TEST_F(CheckTest, Activation) {
+  const ActivationForward good{.z = f32({2, 3}), .y = f32({2, 3}), .key = {}};
+  EXPECT_EQ(refusal(good), "accepted");
+  ActivationForward op = good;
+  op.activation = Activation::relu;
+  EXPECT_EQ(refusal(op), "activation_forward: activation is relu, swish or gelu is needed");
+  op = good, op.y = bf16({2, 3});
+  EXPECT_EQ(refusal(op), "activation_forward: y is bf16, z is f32");
+  op = good, op.key.probability = 1;
+  EXPECT_THAT(refusal(op), testing::StartsWith("activation_forward: dropout probability is "));
+  ActivationBackward back{.dy = f32({2, 3}), .z = f32({2, 3}), .dz = f32({2, 3}), .key = {}};
+  back.dz = f32({2, 4});
+  EXPECT_EQ(refusal(back), "activation_backward: dz has shape [2, 4], z [2, 3] needs [2, 3]");
+  LinearForward linear{
+      .x = f32({4, 3}), .weight = f32({5, 3}), .bias = {}, .y = f32({4, 5}), .activation = Activation::swish};
+  EXPECT_EQ(refusal(linear), "linear_forward: activation is swish, none or relu is needed");
+}
+
 TEST_F(CheckTest, Embedding) {
   const EmbeddingForward good{.ids = i32(4), .positions = i32(4), .table = f32({9, 8}), .y = f32({4, 8}), .key = {}};
   EXPECT_EQ(refusal(good), "accepted");

@@ -1,5 +1,7 @@
 #include "nmt/ops/elementwise.h"
 
+#include <cmath>
+
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {
@@ -88,6 +90,85 @@ TEST_P(DropoutTest, RowsAreGlobal) {
   DropoutKey later = tested_key;
   later.first_row += 12;
   tested->run(Dropout{.x = x.row_slice(12, 8), .y = part, .key = later});
+  EXPECT_TRUE(same_bits(whole.row_slice(12, 8), part));
+}
+
+class ActivationTest : public OpTest {
+ protected:
+  void expect_both_as_reference(const Tensor& z, const Tensor& dy, const DropoutKey& key, double largest = 1e-3) {
+    for (const Activation activation : {Activation::swish, Activation::gelu}) {
+      const Tensor y = tensors.zeros(z.shape, z.dtype), dz = tensors.zeros(z.shape, z.dtype);
+      const ActivationForward forward{.z = z, .y = y, .activation = activation, .key = key};
+      expect_as_reference(forward, {&ActivationForward::y}, largest);
+      const ActivationBackward backward{.dy = dy, .z = z, .dz = dz, .activation = activation, .key = key};
+      expect_as_reference(backward, {&ActivationBackward::dz}, largest);
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, ActivationTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, ActivationTest, gpu_precisions, precision_name);
+
+TEST_P(ActivationTest, EqualsReference) {
+  for (const Shape shape : {Shape{1, 1}, Shape{3, 7}, Shape{17, 255}, Shape{5, 257}, Shape{100, 512}, Shape{2, 4099}}) {
+    for (const float probability : {0.0f, 0.3f}) {
+      DropoutKey with = tested_key;
+      with.probability = probability;
+      expect_both_as_reference(tensors.normal(shape, type(), 3), tensors.normal(shape, type()), with);
+    }
+  }
+}
+
+TEST_P(ActivationTest, TakesAndWritesStridedViewsInPlace) {
+  for (const Activation activation : {Activation::swish, Activation::gelu}) {
+    const Tensor z = tensors.strided(9, 70, type()), dy = tensors.strided(9, 70, type());
+    expect_both_as_reference(z, dy, tested_key);
+    expect_as_reference(ActivationBackward{.dy = dy, .z = z, .dz = dy, .activation = activation, .key = tested_key},
+                        {&ActivationBackward::dz});
+    expect_as_reference(ActivationForward{.z = z, .y = z, .activation = activation, .key = tested_key},
+                        {&ActivationForward::y});
+  }
+}
+
+/// Far from 0 the activations are 0 or z; between, each element alone is as exact as its type, in both tails.
+TEST_P(ActivationTest, IsExactElementByElement) {
+  for (int step = -34; step <= 34; ++step) {
+    const Tensor z = tensors.zeros({1, 1}, type()), dy = tensors.zeros({1, 1}, type());
+    reference::store(reference::Matrix(1, 1, 0.35 * step), z);
+    tested->run(Fill{.y = dy, .value = 1});
+    expect_both_as_reference(z, dy, {}, 1e-30);
+  }
+  const Tensor far = tensors.zeros({1, 4}, type()), ones = tensors.zeros({1, 4}, type());
+  reference::Matrix values(1, 4);
+  values.values = {-1e30, -90, 90, 1e30};
+  reference::store(values, far);
+  tested->run(Fill{.y = ones, .value = 1});
+  expect_both_as_reference(far, ones, {});
+}
+
+TEST_P(ActivationTest, NanStaysNan) {
+  for (const Activation activation : {Activation::swish, Activation::gelu}) {
+    const Tensor z = tensors.zeros({1, 3}, type()), y = tensors.zeros({1, 3}, type());
+    tested->run(Fill{.y = z, .value = NAN});
+    tested->run(ActivationForward{.z = z, .y = y, .activation = activation, .key = {}});
+    for (const double value : reference::load(y).values) EXPECT_TRUE(std::isnan(value));
+    tested->run(Fill{.y = y, .value = 1});
+    tested->run(ActivationBackward{.dy = y, .z = z, .dz = y, .activation = activation, .key = {}});
+    for (const double value : reference::load(y).values) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+/// Each row has the same bits in a whole batch and in a part of it, with any number of threads.
+TEST_P(ActivationTest, RowsAreGlobal) {
+  const Tensor z = tensors.normal({20, 70}, type()), dy = tensors.normal({20, 70}, type());
+  const Tensor whole = tensors.zeros({20, 70}, type()), part = tensors.zeros({8, 70}, type());
+  DropoutKey later = tested_key;
+  later.first_row += 12;
+  tested->run(ActivationForward{.z = z, .y = whole, .key = tested_key});
+  another_backend(1)->run(ActivationForward{.z = z.row_slice(12, 8), .y = part, .key = later});
+  EXPECT_TRUE(same_bits(whole.row_slice(12, 8), part));
+  tested->run(ActivationBackward{.dy = dy, .z = z, .dz = whole, .key = tested_key});
+  another_backend(1)->run(
+      ActivationBackward{.dy = dy.row_slice(12, 8), .z = z.row_slice(12, 8), .dz = part, .key = later});
   EXPECT_TRUE(same_bits(whole.row_slice(12, 8), part));
 }
 

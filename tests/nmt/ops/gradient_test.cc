@@ -52,6 +52,14 @@ TEST(ReferenceGradient, ReluThenDropout) {
   expect_gradient(linear_backward_data(before, w), x, [&](const Matrix& at) { return dot(dy, forward(at)); });
 }
 
+TEST(ReferenceGradient, Activations) {
+  const Matrix z = random(5, 11, 1), dy = random(5, 11, 2);
+  for (const Activation activation : {Activation::swish, Activation::gelu}) {
+    expect_gradient(product(dy, activation_slope(z, activation)), z,
+                    [&](const Matrix& at) { return dot(dy, activated(at, activation)); });
+  }
+}
+
 TEST(ReferenceGradient, LayerNorm) {
   const Matrix x = random(3, 7, 1), gain = random(1, 7, 2), bias = random(1, 7, 3), dy = random(3, 7, 4);
   const auto forward = layer_norm(x, gain, bias, 1e-5);

@@ -130,6 +130,10 @@ TEST_F(KernelSetBits, Avx512AgreesWithAndWithoutBf16) {
         CrossEntropy{
             .logits = x, .targets = tensors.integers(65, 131), .dlogits = y, .loss = row, .nll = row, .correct = row},
         {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll}, sets);
+    for (const Activation activation : {Activation::swish, Activation::gelu}) {
+      expect_equal(ActivationForward{.z = x, .y = y, .activation = activation, .key = key}, {&ActivationForward::y},
+                   sets);
+    }
     const Tensor offsets = tensors.list({0, 1, 30, 65}), statistics = tensors.zeros({65, 1}, DType::f32);
     expect_equal(AttentionForward{.q = x,
                                   .k = x,

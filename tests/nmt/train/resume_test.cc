@@ -245,6 +245,8 @@ TEST_F(Resume, MismatchedStartWeightsAreRejected) {
   config_.training.start_from = (second.path() / "first" / "update-00000002").string();
   config_.model.inner = 32;
   EXPECT_THAT(refusal(), testing::HasSubstr("do not fit this model: model.inner 64 → 32"));
+  config_.model.inner = 64, config_.model.activation = Activation::swish;
+  EXPECT_THAT(refusal(), testing::HasSubstr("do not fit this model: model.activation relu → swish"));
 }
 
 TEST_F(Resume, FrozenParametersDoNotChange) {

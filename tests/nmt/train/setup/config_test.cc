@@ -111,6 +111,7 @@ TEST(TrainConfig, AnEmulatedRunHasNoProfile) {
 TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
   const std::vector<std::vector<std::string>> of_key = {
       {"model.norm", "pre", "post"},
+      {"model.activation", "relu", "swish", "gelu"},
       {"model.tied_embeddings", "all", "decoder", "none"},
       {"optimizer.schedule", "inverse-sqrt", "linear", "cosine", "constant"},
       {"training.precision", "bf16", "f32"},
@@ -343,6 +344,12 @@ TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {
             "(50Mt), found 'later'");
   EXPECT_EQ(message_of("model: {norm: pst}\n"),
             "test.yaml:1:15: model.norm: expected pre|post, found 'pst'; did you mean 'post'?");
+  EXPECT_EQ(message_of("model: {activation: silu}\n"),
+            "test.yaml:1:21: model.activation: expected relu|swish|gelu, found 'silu'; did you mean 'relu'?");
+  for (const char* epsilon : {"0", "1e-13", "0.2"}) {
+    EXPECT_NE(message_of(fmt::format("model: {{norm_epsilon: {}}}\n", epsilon)).find("model.norm_epsilon: "),
+              std::string::npos);
+  }
   EXPECT_NE(message_of("data:\n  folder: d\nmodel:\n  heads: 7\n").find("7 does not divide"), std::string::npos);
   EXPECT_NE(message_of("name: x\n").find("data.folder"), std::string::npos);
 }
