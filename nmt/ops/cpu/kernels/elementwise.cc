@@ -87,53 +87,61 @@ struct Gelu {
   }
 };
 
-/// Calls body(Swish()) or body(Gelu()).
-template <class Body>
-void with_activation(Activation activation, Body&& body) {
-  activation == Activation::swish ? body(Swish()) : body(Gelu());
+/// For each run of elements of op.z with the same kind of dropout factors, as for_dropout_runs() has them:
+/// body(Swish() or Gelu(), a T, row, first column, count, factors).
+template <class Op, class Body>
+void for_activation_runs(const Op& op, CpuContext& context, Body&& body) {
+  const std::int64_t rows = op.z.shape[0], width = op.z.shape[1];
+  const auto run_rows = [&](auto activation, auto tag) {
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for_dropout_runs(op.key, row, width, [&](std::int64_t first, std::int64_t count, const float* factors) {
+        body(activation, tag, row, first, count, factors);
+      });
+    }
+  };
+  with_float_type(op.z.dtype, [&](auto tag) {
+    op.activation == Activation::swish ? run_rows(Swish(), tag) : run_rows(Gelu(), tag);
+  });
+}
+
+template <class T>
+const T* elements(const ConstTensor& x, std::int64_t row, std::int64_t column) {
+  return x.as<T>() + row * x.row_stride + column;
+}
+template <class T>
+T* elements(const Tensor& x, std::int64_t row, std::int64_t column) {
+  return x.as<T>() + row * x.row_stride + column;
 }
 
 }  // namespace
 
 void run(const ActivationForward& op, CpuContext& context) {
-  const std::int64_t rows = op.z.shape[0], width = op.z.shape[1];
-  with_float_type(op.z.dtype, [&](auto tag) {
-    with_activation(op.activation, [&](auto activation) {
-      using T = decltype(tag);
-#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
-      for (std::int64_t row = 0; row < rows; ++row) {
-        for_dropout_runs(op.key, row, width, [&](std::int64_t first, std::int64_t count, const float* factors) {
-          const T* z = op.z.as<T>() + row * op.z.row_stride + first;
-          T* y = op.y.as<T>() + row * op.y.row_stride + first;
+  for_activation_runs(
+      op, context,
+      [&](auto activation, auto tag, std::int64_t row, std::int64_t first, std::int64_t count, const float* factors) {
+        using T = decltype(tag);
+        const T* z = elements<T>(op.z, row, first);
+        T* y = elements<T>(op.y, row, first);
 #pragma omp simd
-          for (std::int64_t i = 0; i < count; ++i) {
-            y[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.value(load(z[i])) : 0.0f);
-          }
-        });
-      }
-    });
-  });
+        for (std::int64_t i = 0; i < count; ++i) {
+          y[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.value(load(z[i])) : 0.0f);
+        }
+      });
 }
 
 void run(const ActivationBackward& op, CpuContext& context) {
-  const std::int64_t rows = op.z.shape[0], width = op.z.shape[1];
-  with_float_type(op.z.dtype, [&](auto tag) {
-    with_activation(op.activation, [&](auto activation) {
-      using T = decltype(tag);
-#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
-      for (std::int64_t row = 0; row < rows; ++row) {
-        for_dropout_runs(op.key, row, width, [&](std::int64_t first, std::int64_t count, const float* factors) {
-          const T *dy = op.dy.as<T>() + row * op.dy.row_stride + first,
-                  *z = op.z.as<T>() + row * op.z.row_stride + first;
-          T* dz = op.dz.as<T>() + row * op.dz.row_stride + first;
+  for_activation_runs(
+      op, context,
+      [&](auto activation, auto tag, std::int64_t row, std::int64_t first, std::int64_t count, const float* factors) {
+        using T = decltype(tag);
+        const T *dy = elements<T>(op.dy, row, first), *z = elements<T>(op.z, row, first);
+        T* dz = elements<T>(op.dz, row, first);
 #pragma omp simd
-          for (std::int64_t i = 0; i < count; ++i) {
-            dz[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.slope(load(z[i])) * load(dy[i]) : 0.0f);
-          }
-        });
-      }
-    });
-  });
+        for (std::int64_t i = 0; i < count; ++i) {
+          dz[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.slope(load(z[i])) * load(dy[i]) : 0.0f);
+        }
+      });
 }
 
 void run(const Cast& op, CpuContext& context) {
