@@ -18,6 +18,7 @@ void add_examples(CLI::App& app);
 
 /// Adds `nmt export`, which writes a checkpoint in the format of another program.
 void add_export(CLI::App& app);
+void add_import(CLI::App& app);
 
 /// Adds `nmt prepare`, which converts raw parallel text into a prepared folder. Its callback does the work and throws
 /// Failure.

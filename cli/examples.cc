@@ -30,6 +30,8 @@ constexpr Example examples[] = {
     {"nmt export", "nmt export --checkpoint runs/help --to ctranslate2 --quantization int8 --output help-en-de"},
     {"nmt export", "nmt export --checkpoint help-mean --to ctranslate2 --sources dev.en --output help-en-de"},
     {"nmt export", "nmt export --checkpoint runs/help --to argos --from en --into de --output en-de.argosmodel"},
+    {"nmt import", "nmt import en-de-ct2 --output models/en-de"},
+    {"nmt import", "nmt import en-de-ct2 --vocabulary en-de.spm --output models/en-de"},
     {"nmt average", "nmt average --last 5 --output runs/help/mean runs/help"},
     {"nmt average", "nmt average --output mean checkpoints/update-00009000 checkpoints/update-00010000"},
     {"nmt gssm show", "nmt gssm show --config configs/gssm-small-x.yaml"},

@@ -43,6 +43,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_score(app);
   babelring::add_average(app);
   babelring::add_export(app);
+  babelring::add_import(app);
   babelring::add_gssm(app);
   babelring::add_run(app, read_configuration);
   babelring::add_what_if(*app.get_subcommand("run"));

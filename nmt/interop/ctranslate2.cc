@@ -46,11 +46,6 @@ constexpr ModuleRule modules[] = {
     {"decoder.embedding", "decoder/projection"},
 };
 
-constexpr FormatNames names_of(bool separate_output) {
-  const std::size_t count = std::size(modules) - (separate_output ? 1 : 0);
-  return {.separator = "/", .norm_gain = "gamma", .norm_bias = "beta", .modules = {modules, count}};
-}
-
 /// Types by their number in model.bin.
 enum class Type : std::uint8_t { f32 = 0, i8 = 1, i16 = 2, bf16 = 5 };
 
@@ -199,7 +194,7 @@ class ModelFile {
 
 void write_model(const ExportedModel& model, Quantization quantization, const std::filesystem::path& file) {
   std::vector<ForeignTensor> tensors =
-      foreign_tensors(model.weights, names_of(model.config.model.tied_embeddings == TiedEmbeddings::none));
+      foreign_tensors(model.weights, ctranslate2_names(model.config.model.tied_embeddings == TiedEmbeddings::none));
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   Variables variables;
   std::map<std::string, std::string> first_name;  // by name of ours
@@ -222,6 +217,11 @@ void write_model(const ExportedModel& model, Quantization quantization, const st
 }
 
 }  // namespace
+
+FormatNames ctranslate2_names(bool separate_output) {
+  const std::size_t count = std::size(modules) - (separate_output ? 1 : 0);
+  return {.separator = "/", .norm_gain = "gamma", .norm_bias = "beta", .modules = {modules, count}};
+}
 
 const Choices<Quantization>& quantizations() {
   static const Choices<Quantization> all = {

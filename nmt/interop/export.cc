@@ -238,22 +238,30 @@ ExportedModel ExportedModel::load(const std::filesystem::path& folder) {
           .weights = std::move(weights)};
 }
 
+std::vector<ForeignName> foreign_names(const std::string& ours, const FormatNames& names) {
+  const OurName name = split_name(ours);
+  std::vector<ForeignName> found;
+  for (const ModuleRule& rule : names.modules) {
+    if (rule.ours != name.module) continue;
+    found.push_back({.name = with_layer(rule.theirs, name.layer) + std::string(names.separator) +
+                             std::string(foreign_suffix(name, names)),
+                     .rule = &rule});
+  }
+  if (found.empty()) fail("the format has no name for the tensor {}", ours);
+  return found;
+}
+
 std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const FormatNames& names) {
   std::vector<ForeignTensor> tensors;
   for (const std::string& ours : weights.names()) {
-    const OurName name = split_name(ours);
     const ConstTensor whole = weights.tensor(ours);
-    const std::int64_t rows = whole.shape[0];
-    const std::size_t before = tensors.size();
-    for (const ModuleRule& rule : names.modules) {
-      if (rule.ours != name.module) continue;
-      tensors.push_back({.name = with_layer(rule.theirs, name.layer) + std::string(names.separator) +
-                                 std::string(foreign_suffix(name, names)),
+    for (const ForeignName& foreign : foreign_names(ours, names)) {
+      const std::int64_t rows = whole.shape[0] / foreign.rule->parts;
+      tensors.push_back({.name = foreign.name,
                          .ours = ours,
-                         .tensor = whole.row_slice(rows / rule.parts * rule.part, rows / rule.parts),
-                         .rule = &rule});
+                         .tensor = whole.row_slice(rows * foreign.rule->part, rows),
+                         .rule = foreign.rule});
     }
-    if (tensors.size() == before) fail("export: the format has no name for the tensor {}", ours);
   }
   return tensors;
 }

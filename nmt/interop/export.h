@@ -45,6 +45,14 @@ struct FormatNames {
   std::span<const ModuleRule> modules;
 };
 
+/// A name of a tensor in another format, and the rule that gives it.
+struct ForeignName {
+  std::string name;
+  const ModuleRule* rule = nullptr;
+};
+/// The names of a tensor of ours, in the order of the rules. Throws Failure if it has none.
+std::vector<ForeignName> foreign_names(const std::string& ours, const FormatNames& names);
+
 /// A tensor of ours, in the mapped file, by its name in another format.
 struct ForeignTensor {
   std::string name;
@@ -65,6 +73,9 @@ inline constexpr float never_chosen = -1e9F;
 
 /// Sinusoidal positions as EmbeddingForward adds them, [exported_positions, width] row-major.
 std::vector<float> sinusoids(std::int64_t width);
+
+/// The names in a CTranslate2 model, in which the output has a table of its own or that of the decoder.
+FormatNames ctranslate2_names(bool separate_output);
 
 /// Types of the matrices in a CTranslate2 model. Norms and biases stay f32.
 enum class Quantization { float32, bfloat16, int8 };

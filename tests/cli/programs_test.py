@@ -161,6 +161,9 @@ class ProgramsTest(NmtTest):
 2 | average --output none run | average: run is a run's folder: add --last N
 1 | average --output none --last 1 data | data: no checkpoint here
 2 | export --checkpoint run --output x | --to is required
+1 | import nowhere --output new-model | import: nowhere: No such file or directory
+2 | import data --output new-model | import: data: found no model.bin, expected a folder for CTranslate2
+2 | import data --output run | import: run exists already
 2 | prepare --train toy1.en toy1.de --valid toy2.en toy2.de --output x --symbols <a>,<a> | --symbols: found <a> twice
 2 | prepare --train toy1.en toy1.de --vocabulary run/checkpoints/update-00000004 --output x --symbols </s> | --symbols: </s> is a piece
 2 | export --checkpoint run --to ctranslate2 --output data | export: data exists already
@@ -191,6 +194,16 @@ class ProgramsTest(NmtTest):
             self.assertEqual((languages["from_name"], languages["to_name"]), ("English", "German"))
         self.assertEqual(os.listdir("first"), ["en-de.argosmodel"])
         self.assertEqual(sha256(Path("first/en-de.argosmodel")), sha256(Path("second/en-de.argosmodel")))
+
+    def test_an_exported_model_is_imported_and_translates_alike(self) -> None:
+        self.succeeds("export --checkpoint run --to ctranslate2 --output exported")
+        self.assertIn("1+1 layers", self.succeeds("import exported --output imported"))
+        text = Path("toy2.en").read_text(encoding="utf-8")
+        expected = self.succeeds("translate --checkpoint run", text)
+        self.assertEqual(self.succeeds("translate --checkpoint imported", text), expected)
+        start = ["data.folder=data", "training.start_from=imported", "training.stop_after=1u"]
+        done = call("worker", "--config", "imported/config.yaml", "--server", "none", "--run-dir", "tuned", *start)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_unequal_files_are_refused(self) -> None:
         self.complain_all(

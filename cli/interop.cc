@@ -10,6 +10,7 @@
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
 #include "nmt/interop/export.h"
+#include "nmt/interop/import.h"
 
 namespace babelring {
 namespace {
@@ -68,7 +69,37 @@ void export_model(ExportArguments& arguments) {
   if (!omission.empty()) fmt::print("{}\n", omission);
 }
 
+struct ImportArguments {
+  ImportOptions options;
+  std::string output;
+};
+
+void import_model(ImportArguments& arguments) {
+  ImportOptions& options = arguments.options;
+  options.command = fmt::format("nmt import {} --output {}", options.input.string(), arguments.output);
+  const ModelConfig model = import_checkpoint(options, arguments.output);
+  fmt::print("{}: {}+{} layers, width {}, {} heads; train on with --config {}/config.yaml training.start_from={}\n",
+             arguments.output, model.encoder_layers, model.decoder_layers, model.width, model.heads, arguments.output,
+             arguments.output);
+}
+
 }  // namespace
+
+void add_import(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("import", "Makes a checkpoint of another program's model");
+  const auto arguments = std::make_shared<ImportArguments>();
+  command
+      ->add_option("model", arguments->options.input,
+                   "folder that ctranslate2.Translator loads, or an unpacked package of Argos Translate")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--output", arguments->output, "folder of the new checkpoint; must not exist")->required();
+  command
+      ->add_option("--vocabulary", arguments->options.vocabulary,
+                   "SentencePiece model; default: sentencepiece.model of the folder")
+      ->type_name("FILE");
+  command->callback([arguments] { import_model(*arguments); });
+}
 
 void add_export(CLI::App& app) {
   CLI::App* command = app.add_subcommand("export", "Writes a checkpoint in the format of another program");

@@ -1,0 +1,318 @@
+// The format: CTranslate2, src/models/model.cc and python/ctranslate2/specs/transformer_spec.py.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "base/failure.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "nmt/interop/import.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Reads model.bin from its first to its last byte; every length is checked against the file.
+class ModelReader {
+ public:
+  explicit ModelReader(const fs::path& file) : file_(file.string()), mapped_(file), rest_(mapped_.bytes()) {}
+
+  template <class T>
+  T number() {
+    T value{};
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string text() {
+    const std::span<const std::byte> bytes = take(number<std::uint16_t>());
+    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text.empty() || text.back() != '\0') damaged("a name does not end with a zero byte");
+    text.pop_back();
+    return text;
+  }
+  std::span<const std::byte> take(std::size_t size) {
+    if (size > rest_.size()) damaged(fmt::format("found {} bytes, expected {}", rest_.size(), size));
+    const std::span<const std::byte> taken = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return taken;
+  }
+  void require_end() {
+    if (!rest_.empty()) damaged(fmt::format("{} bytes too much at the end", rest_.size()));
+  }
+  [[noreturn]] void damaged(const std::string& why) const {
+    fail("{}: byte {}: {}", file_, mapped_.bytes().size() - rest_.size(), why);
+  }
+  const std::string& file() const { return file_; }
+
+ private:
+  std::string file_;
+  MappedFile mapped_;
+  std::span<const std::byte> rest_;
+};
+
+float widened_half(std::uint16_t half) {
+  const bool negative = (half & 0x8000) != 0;
+  const int exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+  float value = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                              : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  if (exponent == 31) value = fraction == 0 ? INFINITY : NAN;
+  return negative ? -value : value;
+}
+
+/// The value of an element; none if the type is unknown.
+std::optional<double> element(int type, const std::byte* at) {
+  const auto as = [&](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  switch (type) {
+    case 0:
+      return as(float{});
+    case 1:
+      return as(std::int8_t{});
+    case 2:
+      return as(std::int16_t{});
+    case 3:
+      return as(std::int32_t{});
+    case 4:
+      return widened_half(as(std::uint16_t{}));
+    case 5:
+      return std::bit_cast<float>(static_cast<std::uint32_t>(as(std::uint16_t{})) << 16);
+    default:
+      return std::nullopt;
+  }
+}
+
+constexpr std::size_t size_of_type(int type) {
+  return type == 0 || type == 3 ? 4 : type == 1 ? 1 : 2;
+}
+
+/// The variables of a model.bin: numbers by rank 0, the others widened to f32; aliases under both names.
+struct Contents {
+  std::map<std::string, double> numbers;
+  std::map<std::string, ImportedTensor> tensors;
+  std::string file;
+
+  explicit Contents(const fs::path& path) {
+    ModelReader reader(path);
+    file = reader.file();
+    const auto version = reader.number<std::uint32_t>();
+    if (version != 5 && version != 6) reader.damaged(fmt::format("found binary version {}, expected 5 or 6", version));
+    const std::string spec = reader.text();
+    const auto revision = reader.number<std::uint32_t>();
+    if (spec != "TransformerSpec") fail("{}: found {} {}, expected TransformerSpec", file, spec, revision);
+    for (auto left = reader.number<std::uint32_t>(); left > 0; --left) read_variable(reader);
+    for (auto left = reader.number<std::uint32_t>(); left > 0; --left) {
+      const std::string alias = reader.text(), target = reader.text();
+      if (const auto number = numbers.find(target); number != numbers.end()) numbers[alias] = number->second;
+      if (const auto tensor = tensors.find(target); tensor != tensors.end()) tensors[alias] = tensor->second;
+    }
+    reader.require_end();
+  }
+
+  /// Takes a number out; `absent` if it is not there.
+  double take(const std::string& name, double absent) {
+    const auto found = numbers.find(name);
+    if (found == numbers.end()) return absent;
+    const double value = found->second;
+    numbers.erase(found);
+    return value;
+  }
+  void require(const std::string& name, double expected, double absent) {
+    const double value = take(name, absent);
+    if (value != expected) fail("{}: {} is {}, expected {}: ours has no such option", file, name, value, expected);
+  }
+  const ImportedTensor& tensor(const std::string& name, std::size_t rank) const {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) fail("{}: {} is missing", file, name);
+    if (found->second.shape.size() != rank) {
+      fail("{}: {} has {} dimensions, expected {}", file, name, found->second.shape.size(), rank);
+    }
+    return found->second;
+  }
+
+ private:
+  void read_variable(ModelReader& reader) {
+    const std::string name = reader.text();
+    ImportedTensor tensor;
+    std::uint64_t count = 1;
+    for (auto left = reader.number<std::uint8_t>(); left > 0; --left) {
+      const auto extent = reader.number<std::uint32_t>();
+      tensor.shape.push_back(extent);
+      if (extent != 0 && count > (std::uint64_t{1} << 40) / extent) reader.damaged(name + " has too many elements");
+      count *= extent;
+    }
+    const int type = reader.number<std::uint8_t>();
+    const auto bytes = reader.number<std::uint32_t>();
+    if (type > 5) reader.damaged(fmt::format("{} has the unknown type {}", name, type));
+    if (bytes != count * size_of_type(type)) {
+      reader.damaged(fmt::format("{} has {} bytes, expected {}", name, bytes, count * size_of_type(type)));
+    }
+    const std::span<const std::byte> data = reader.take(bytes);
+    if (tensor.shape.empty()) {
+      numbers[name] = *element(type, data.data());
+      return;
+    }
+    if (type >= 1 && type <= 3) {
+      fail("{}: {} is quantized to integers, expected float32, float16 or bfloat16: convert the original again", file,
+           name);
+    }
+    tensor.values.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      tensor.values[i] = static_cast<float>(*element(type, data.data() + i * size_of_type(type)));
+    }
+    tensors[name] = std::move(tensor);
+  }
+};
+
+/// The number of layers LAYER_0, LAYER_1, … of a side.
+int layers_of(const Contents& contents, const std::string& side) {
+  int count = 0;
+  while (contents.tensors.contains(fmt::format("{}/layer_{}/self_attention/linear_0/weight", side, count))) ++count;
+  if (count == 0) fail("{}: {}/layer_0 is missing", contents.file, side);
+  return count;
+}
+
+Activation activation_of(const std::string& file, double number) {
+  if (number == 0) return Activation::relu;
+  if (number == 2) return Activation::swish;
+  if (number == 3) return Activation::gelu;
+  fail("{}: encoder/activation is {}, expected 0 (ReLU), 2 (swish) or 3 (GELU): ours has no other", file, number);
+}
+
+bool equal_tensors(const Contents& contents, const std::string& a, const std::string& b) {
+  return contents.tensor(a, 2).values == contents.tensor(b, 2).values;
+}
+
+TiedEmbeddings ties_of(const Contents& contents) {
+  const std::string source = "encoder/embeddings_0/weight", target = "decoder/embeddings/weight",
+                    output = "decoder/projection/weight";
+  if (!equal_tensors(contents, target, output)) return TiedEmbeddings::none;
+  return equal_tensors(contents, source, target) ? TiedEmbeddings::all : TiedEmbeddings::decoder;
+}
+
+/// Takes the table of positions out, which must be ours: sines and cosines in turn, from position 0.
+void check_positions(Contents& contents, const std::string& side, std::int64_t width) {
+  const std::string name = side + "/position_encodings/encodings";
+  if (!contents.tensors.contains(name)) {
+    fail("{}: {} is missing: CTranslate2 computes other positions than ours then", contents.file, name);
+  }
+  const ImportedTensor& table = contents.tensor(name, 2);
+  const std::vector<float> ours = sinusoids(width);
+  const std::size_t count = std::min(ours.size(), table.values.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::abs(table.values[i] - ours[i]) <= 1e-3F) continue;  // f16 has 5e-4
+    const auto columns = static_cast<std::size_t>(width);
+    fail("{}: {}[{}, {}] is {}, expected {}: positions are not sines and cosines in turn", contents.file, name,
+         i / columns, i % columns, table.values[i], ours[i]);
+  }
+  contents.tensors.erase(name);
+}
+
+ModelConfig take_shape(Contents& contents) {
+  ModelConfig model;
+  model.encoder_layers = layers_of(contents, "encoder");
+  model.decoder_layers = layers_of(contents, "decoder");
+  model.width = contents.tensor("encoder/embeddings_0/weight", 2).shape[1];
+  model.inner = contents.tensor("encoder/layer_0/ffn/linear_0/weight", 2).shape[0];
+  model.heads = static_cast<int>(contents.take("encoder/num_heads", 0));
+  model.norm = contents.take("encoder/pre_norm", 1) == 1 ? NormPosition::pre : NormPosition::post;
+  model.activation = activation_of(contents.file, contents.take("encoder/activation", 0));
+  model.tied_embeddings = ties_of(contents);
+  model.attention_bias = contents.tensors.contains("encoder/layer_0/self_attention/linear_0/bias");
+  contents.require("decoder/num_heads", model.heads, 0);
+  contents.require("decoder/pre_norm", model.norm == NormPosition::pre ? 1 : 0, 1);
+  constexpr double relu = 0, swish = 2, gelu = 3;
+  const double activation = model.activation == Activation::relu    ? relu
+                            : model.activation == Activation::swish ? swish
+                                                                    : gelu;
+  contents.require("decoder/activation", activation, relu);
+  for (const std::string side : {"encoder", "decoder"}) {
+    contents.require(side + "/scale_embeddings", 1, 1);
+    check_positions(contents, side, model.width);
+  }
+  contents.require("decoder/start_from_zero_embedding", 0, 0);
+  contents.require("encoder/embeddings_merge", 0, 0);
+  // They change nothing: which attention gives alignments, and details of ALiBi, which must be off.
+  for (const char* ignored : {"decoder/alignment_layer", "decoder/alignment_heads",
+                              "decoder/alibi_use_positive_positions", "decoder/scale_alibi"}) {
+    contents.take(ignored, 0);
+  }
+  for (const auto& [name, value] : contents.numbers) {
+    if (value != 0) fail("{}: {} is {}, expected 0: ours has no such option", contents.file, name, value);
+  }
+  return model;
+}
+
+json::value read_json(const fs::path& file) {
+  const Result<json::value> parsed = parse_json(read_file(file));
+  if (!parsed.ok()) fail("{}: {}", file.string(), parsed.error());
+  return *parsed;
+}
+
+/// Throws Failure unless config.json names the tokens that ours has. Returns the epsilon of norms.
+double check_config(const fs::path& file) {
+  const json::value document = read_json(file);
+  if (!document.is_object()) fail("{}: expected an object", file.string());
+  const json::object& config = document.get_object();
+  const std::vector<std::pair<const char*, json::value>> expected = {
+      {"add_source_bos", false}, {"add_source_eos", true},       {"bos_token", "<s>"},
+      {"eos_token", "</s>"},     {"decoder_start_token", "<s>"}, {"unk_token", "<unk>"}};
+  for (const auto& [name, value] : expected) {
+    const json::value* found = config.if_contains(name);
+    if (found != nullptr && *found == value) continue;
+    fail("{}: {} is {}, expected {}", file.string(), name, found == nullptr ? "missing" : to_text(*found),
+         to_text(value));
+  }
+  return get_number(config, "layer_norm_epsilon").value_or(1e-5);
+}
+
+/// The SentencePiece model, whose pieces must be those of shared_vocabulary.json.
+std::string read_vocabulary(const fs::path& folder, const fs::path& given) {
+  fs::path file = given;
+  if (file.empty()) file = folder / "sentencepiece.model";
+  if (given.empty() && !fs::exists(file)) file = folder.parent_path() / "sentencepiece.model";
+  if (!fs::exists(file)) {
+    throw UsageFailure(
+        fmt::format("import: {} has no sentencepiece.model; expected --vocabulary FILE", folder.string()));
+  }
+  const Vocabulary vocabulary = Vocabulary::load(file);
+  const fs::path list = folder / "shared_vocabulary.json";
+  if (!fs::exists(list)) {
+    fail("{}: No such file; separate vocabularies of source and target are not supported", list.string());
+  }
+  const json::value document = read_json(list);
+  if (!document.is_array()) fail("{}: expected an array of pieces", list.string());
+  const json::array& pieces = document.get_array();
+  if (std::ssize(pieces) != vocabulary.size()) {
+    fail("{} has {} pieces, {} has {}", list.string(), pieces.size(), file.string(), vocabulary.size());
+  }
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+    const json::value& piece = pieces[static_cast<std::size_t>(id)];
+    if (piece == json::value(vocabulary.piece(id))) continue;
+    fail("{}: piece {} is {}, in {} it is {}", list.string(), id, to_text(piece), file.string(),
+         to_text(json::value(vocabulary.piece(id))));
+  }
+  return vocabulary.bytes();
+}
+
+}  // namespace
+
+ImportedModel read_ctranslate2(const fs::path& folder, const fs::path& vocabulary) {
+  const double epsilon = check_config(folder / "config.json");
+  ImportedModel imported;
+  imported.vocabulary = read_vocabulary(folder, vocabulary);
+  Contents contents(folder / "model.bin");
+  imported.model = take_shape(contents);
+  imported.model.norm_epsilon = epsilon;
+  imported.names = ctranslate2_names(imported.model.tied_embeddings == TiedEmbeddings::none);
+  imported.tensors = std::move(contents.tensors);
+  return imported;
+}
+
+}  // namespace babelring
