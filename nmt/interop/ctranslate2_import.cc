@@ -1,15 +1,11 @@
 // The format: CTranslate2, src/models/model.cc and python/ctranslate2/specs/transformer_spec.py.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <optional>
-#include <set>
 
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "nmt/interop/import.h"
 
 namespace babelring {
@@ -20,7 +16,8 @@ namespace fs = std::filesystem;
 /// Reads model.bin from its first to its last byte; every length is checked against the file.
 class ModelReader {
  public:
-  explicit ModelReader(const fs::path& file) : file_(file.string()), mapped_(file), rest_(mapped_.bytes()) {}
+  ModelReader(std::string file, const MappedFile& mapped)
+      : file_(std::move(file)), size_(mapped.bytes().size()), rest_(mapped.bytes()) {}
 
   template <class T>
   T number() {
@@ -44,63 +41,49 @@ class ModelReader {
   void require_end() {
     if (!rest_.empty()) damaged(fmt::format("{} bytes too much at the end", rest_.size()));
   }
-  [[noreturn]] void damaged(const std::string& why) const {
-    fail("{}: byte {}: {}", file_, mapped_.bytes().size() - rest_.size(), why);
-  }
-  const std::string& file() const { return file_; }
+  [[noreturn]] void damaged(const std::string& why) const { fail("{}: byte {}: {}", file_, size_ - rest_.size(), why); }
 
  private:
   std::string file_;
-  MappedFile mapped_;
+  std::size_t size_;
   std::span<const std::byte> rest_;
 };
 
-float widened_half(std::uint16_t half) {
-  const bool negative = (half & 0x8000) != 0;
-  const int exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
-  float value = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                              : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  if (exponent == 31) value = fraction == 0 ? INFINITY : NAN;
-  return negative ? -value : value;
+/// Types by their number in model.bin.
+enum ElementType { f32 = 0, i8 = 1, i16 = 2, i32 = 3, f16 = 4, bf16 = 5 };
+
+constexpr std::size_t size_of_type(int type) {
+  return type == f32 || type == i32 ? 4 : type == i8 ? 1 : 2;
 }
 
-/// The value of an element; none if the type is unknown.
-std::optional<double> element(int type, const std::byte* at) {
+/// A number, which is an integer or f32.
+double number_of(const ModelReader& reader, const std::string& name, int type, const std::byte* at) {
   const auto as = [&](auto value) {
     std::memcpy(&value, at, sizeof value);
-    return value;
+    return static_cast<double>(value);
   };
   switch (type) {
-    case 0:
+    case f32:
       return as(float{});
-    case 1:
+    case i8:
       return as(std::int8_t{});
-    case 2:
+    case i16:
       return as(std::int16_t{});
-    case 3:
+    case i32:
       return as(std::int32_t{});
-    case 4:
-      return widened_half(as(std::uint16_t{}));
-    case 5:
-      return std::bit_cast<float>(static_cast<std::uint32_t>(as(std::uint16_t{})) << 16);
     default:
-      return std::nullopt;
+      reader.damaged(fmt::format("{} has the unknown type {}", name, type));
   }
 }
 
-constexpr std::size_t size_of_type(int type) {
-  return type == 0 || type == 3 ? 4 : type == 1 ? 1 : 2;
-}
-
-/// The variables of a model.bin: numbers by rank 0, the others widened to f32; aliases under both names.
+/// The variables of a model.bin: numbers are those of rank 0; aliases are there under both names.
 struct Contents {
   std::map<std::string, double> numbers;
   std::map<std::string, ImportedTensor> tensors;
   std::string file;
 
-  explicit Contents(const fs::path& path) {
-    ModelReader reader(path);
-    file = reader.file();
+  Contents(const fs::path& path, const MappedFile& mapped) : file(path.string()) {
+    ModelReader reader(file, mapped);
     const auto version = reader.number<std::uint32_t>();
     if (version != 5 && version != 6) reader.damaged(fmt::format("found binary version {}, expected 5 or 6", version));
     const std::string spec = reader.text();
@@ -149,23 +132,21 @@ struct Contents {
     }
     const int type = reader.number<std::uint8_t>();
     const auto bytes = reader.number<std::uint32_t>();
-    if (type > 5) reader.damaged(fmt::format("{} has the unknown type {}", name, type));
+    if (type > bf16) reader.damaged(fmt::format("{} has the unknown type {}", name, type));
     if (bytes != count * size_of_type(type)) {
       reader.damaged(fmt::format("{} has {} bytes, expected {}", name, bytes, count * size_of_type(type)));
     }
-    const std::span<const std::byte> data = reader.take(bytes);
+    tensor.bytes = reader.take(bytes);
     if (tensor.shape.empty()) {
-      numbers[name] = *element(type, data.data());
+      numbers[name] = number_of(reader, name, type, tensor.bytes.data());
       return;
     }
-    if (type >= 1 && type <= 3) {
+    if (type == i8 || type == i16 || type == i32) {
       fail("{}: {} is quantized to integers, expected float32, float16 or bfloat16: convert the original again", file,
            name);
     }
-    tensor.values.resize(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      tensor.values[i] = static_cast<float>(*element(type, data.data() + i * size_of_type(type)));
-    }
+    using Floats = ImportedTensor::Type;
+    tensor.type = type == f32 ? Floats::f32 : type == f16 ? Floats::f16 : Floats::bf16;
     tensors[name] = std::move(tensor);
   }
 };
@@ -186,7 +167,8 @@ Activation activation_of(const std::string& file, double number) {
 }
 
 bool equal_tensors(const Contents& contents, const std::string& a, const std::string& b) {
-  return contents.tensor(a, 2).values == contents.tensor(b, 2).values;
+  const ImportedTensor &first = contents.tensor(a, 2), &second = contents.tensor(b, 2);
+  return first.type == second.type && std::ranges::equal(first.bytes, second.bytes);
 }
 
 TiedEmbeddings ties_of(const Contents& contents) {
@@ -202,14 +184,13 @@ void check_positions(Contents& contents, const std::string& side, std::int64_t w
   if (!contents.tensors.contains(name)) {
     fail("{}: {} is missing: CTranslate2 computes other positions than ours then", contents.file, name);
   }
-  const ImportedTensor& table = contents.tensor(name, 2);
-  const std::vector<float> ours = sinusoids(width);
-  const std::size_t count = std::min(ours.size(), table.values.size());
+  const std::vector<float> table = contents.tensor(name, 2).values(), ours = sinusoids(width);
+  const std::size_t count = std::min(ours.size(), table.size());
   for (std::size_t i = 0; i < count; ++i) {
-    if (std::abs(table.values[i] - ours[i]) <= 1e-3F) continue;  // f16 has 5e-4
+    if (std::abs(table[i] - ours[i]) <= 1e-3F) continue;  // f16 has 5e-4
     const auto columns = static_cast<std::size_t>(width);
     fail("{}: {}[{}, {}] is {}, expected {}: positions are not sines and cosines in turn", contents.file, name,
-         i / columns, i % columns, table.values[i], ours[i]);
+         i / columns, i % columns, table[i], ours[i]);
   }
   contents.tensors.erase(name);
 }
@@ -307,7 +288,8 @@ ImportedModel read_ctranslate2(const fs::path& folder, const fs::path& vocabular
   const double epsilon = check_config(folder / "config.json");
   ImportedModel imported;
   imported.vocabulary = read_vocabulary(folder, vocabulary);
-  Contents contents(folder / "model.bin");
+  imported.file = MappedFile(folder / "model.bin");
+  Contents contents(folder / "model.bin", imported.file);
   imported.model = take_shape(contents);
   imported.model.norm_epsilon = epsilon;
   imported.names = ctranslate2_names(imported.model.tied_embeddings == TiedEmbeddings::none);

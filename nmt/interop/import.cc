@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -23,6 +25,15 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+float widened_half(std::uint16_t half) {
+  const bool negative = (half & 0x8000) != 0;
+  const int exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+  float value = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                              : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  if (exponent == 31) value = fraction == 0 ? INFINITY : NAN;
+  return negative ? -value : value;
+}
+
 /// The tensors of a model of ours, taken from those of another program.
 class Assembly {
  public:
@@ -32,7 +43,7 @@ class Assembly {
   /// first that is there, which all others must equal.
   std::vector<float> take(const Parameter& parameter) {
     std::vector<float> values;
-    bool is_whole = false;
+    const std::byte* whole = nullptr;  // the first tensor that is no part
     for (const ForeignName& foreign : foreign_names(parameter.name, imported_.names)) {
       const auto found = imported_.tensors.find(foreign.name);
       const bool is_part = foreign.rule->parts > 1;
@@ -41,13 +52,17 @@ class Assembly {
         fail("{}: {} is missing, {}", file_, foreign.name, expected(part_shape(parameter, foreign)));
       }
       check_shape(foreign, found->second, part_shape(parameter, foreign));
-      if (is_whole && !is_part) {
-        require_equal(foreign.name, found->second.values, values);
-      } else {
-        values.insert(values.end(), found->second.values.begin(), found->second.values.end());
-      }
-      is_whole = !is_part;
       used_.push_back(foreign.name);
+      if (found->second.bytes.data() == whole) continue;  // another name of the same
+      std::vector<float> more = found->second.values();
+      if (whole != nullptr) {
+        require_equal(foreign.name, more, values);
+      } else if (values.empty()) {
+        values = std::move(more);
+      } else {
+        values.insert(values.end(), more.begin(), more.end());
+      }
+      if (!is_part && whole == nullptr) whole = found->second.bytes.data();
     }
     if (values.empty()) {
       const std::vector<ForeignName> names = foreign_names(parameter.name, imported_.names);
@@ -97,6 +112,20 @@ ImportedModel read_model(const ImportOptions& options) {
 
 }  // namespace
 
+std::vector<float> ImportedTensor::values() const {
+  std::vector<float> values(bytes.size() / (type == Type::f32 ? sizeof(float) : sizeof(std::uint16_t)));
+  if (type == Type::f32) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  std::vector<std::uint16_t> halves(values.size());
+  std::memcpy(halves.data(), bytes.data(), bytes.size());
+  std::transform(halves.begin(), halves.end(), values.begin(), [&](std::uint16_t half) {
+    return type == Type::f16 ? widened_half(half) : std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+  });
+  return values;
+}
+
 ModelConfig import_checkpoint(const ImportOptions& options, const fs::path& output) try {
   const fs::path target = named_folder(output);
   if (fs::exists(fs::symlink_status(target))) {
@@ -105,7 +134,9 @@ ModelConfig import_checkpoint(const ImportOptions& options, const fs::path& outp
   ImportedModel imported = read_model(options);
   const Vocabulary vocabulary = Vocabulary::from_bytes(imported.vocabulary, "the SentencePiece model");
   const std::unique_ptr<Backend> backend = choose_backend(DeviceChoice::cpu, 1, *make_single_communicator()).backend;
-  Transformer model(imported.model, vocabulary.size(), 0, *backend, DType::f32);
+  const ParameterMemory memory = {
+      .weights = [&](std::size_t bytes) { return backend->allocate(bytes, MemoryPurpose::weights); }, .gradients = {}};
+  const Transformer model(imported.model, vocabulary.size(), 0, memory, DType::f32);
   Assembly assembly(imported, options.input.string());
   CheckpointContent content;
   for (const Parameter& parameter : model.parameters().all()) {

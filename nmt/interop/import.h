@@ -2,21 +2,30 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "nmt/interop/export.h"
 
 namespace babelring {
 
-/// A tensor of another program's file, widened to f32.
+/// A tensor in the mapped file of another program.
 struct ImportedTensor {
+  enum class Type { f32, f16, bf16 };
+
   std::vector<std::int64_t> shape;
-  std::vector<float> values;  // row-major
+  Type type = Type::f32;
+  std::span<const std::byte> bytes;  // row-major, little-endian, not aligned
+
+  /// The elements, widened to f32.
+  std::vector<float> values() const;
 };
 
 /// A model of another program, before its tensors have found their places.
 struct ImportedModel {
+  MappedFile file;
   ModelConfig model;
   std::string vocabulary;  // content of the SentencePiece model's file
   FormatNames names;

@@ -73,6 +73,14 @@ TEST_F(ImportTest, BFloat16IsWidenedExactly) {
   EXPECT_EQ(model_bin(exported(imported(first), Quantization::bfloat16)), model_bin(first));
 }
 
+TEST(ImportedTensor, HalvesAreWidenedExactly) {
+  const std::vector<std::uint16_t> halves = {0x3c00, 0xc000, 0x0001, 0x83ff, 0x7bff, 0x0400, 0x8000, 0x3555};
+  const ImportedTensor tensor = {
+      .shape = {8}, .type = ImportedTensor::Type::f16, .bytes = std::as_bytes(std::span(halves))};
+  EXPECT_THAT(tensor.values(),
+              testing::ElementsAre(1.F, -2.F, 0x1p-24F, -1023 * 0x1p-24F, 65504.F, 0x1p-14F, -0.F, 0.333251953125F));
+}
+
 TEST_F(ImportTest, APackageForArgosIsReadFromItsFolder) {
   const fs::path package = folder_.path() / "package";
   fs::create_directories(package);
