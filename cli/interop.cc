@@ -77,6 +77,7 @@ struct ImportArguments {
 void import_model(ImportArguments& arguments) {
   ImportOptions& options = arguments.options;
   options.command = fmt::format("nmt import {} --output {}", options.input.string(), arguments.output);
+  if (!options.vocabulary.empty()) options.command += " --vocabulary " + options.vocabulary.string();
   const ModelConfig model = import_checkpoint(options, arguments.output);
   fmt::print("{}: {}+{} layers, width {}, {} heads; train on with --config {}/config.yaml training.start_from={}\n",
              arguments.output, model.encoder_layers, model.decoder_layers, model.width, model.heads, arguments.output,
@@ -108,22 +109,20 @@ void add_export(CLI::App& app) {
       ->add_option("--checkpoint", arguments->checkpoint,
                    "checkpoint, or a run's folder: its best checkpoint, or the newest if there is no best")
       ->required();
-  add_choice(*command, "--to", arguments->options.format, export_formats(),
-             "format; ctranslate2: a folder that ctranslate2.Translator loads; argos: a package of Argos Translate, "
-             "for LibreTranslate; huggingface: a folder that "
-             "transformers.js loads, "
-             "with ONNX graphs, and transformers if norms follow the sub-layers");
+  add_choice(
+      *command, "--to", arguments->options.format, export_formats(),
+      "format; ctranslate2: a folder that ctranslate2.Translator loads; argos: a package for Argos Translate and "
+      "LibreTranslate; huggingface: a folder that transformers.js loads, and transformers if model.norm is post");
   command->get_option("--to")->required()->default_str("");
-  command->add_option("--output", arguments->output, "new folder, or file of argos; must not exist")->required();
-  command->add_option("--from", arguments->options.from, "code of the source language, such as en, of argos");
-  command->add_option("--into", arguments->options.into, "code of the target language, of argos");
+  command->add_option("--output", arguments->output, "new folder, for argos a new file; must not exist")->required();
+  command->add_option("--from", arguments->options.from, "argos only: code of the source language, such as en");
+  command->add_option("--into", arguments->options.into, "argos only: code of the target language, such as de");
   add_choice(*command, "--quantization", arguments->options.quantization, quantizations(),
-             "type of the matrices of ctranslate2 and argos");
-  command->add_option(
-      "--sources", arguments->sources,
-      "file with lines of the source language, of which the first are translated into conformance.jsonl; "
-      "default: the checkpoint's validation set");
-  command->add_option("--lines", arguments->lines, "how many lines of --sources, those without text not counted")
+             "ctranslate2 and argos only: type of the matrices");
+  command->add_option("--sources", arguments->sources,
+                      "file with lines of the source language to translate into conformance.jsonl; "
+                      "default: the checkpoint's validation set");
+  command->add_option("--lines", arguments->lines, "max sources in conformance.jsonl; lines without text are skipped")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   command->callback([arguments] { export_model(*arguments); });

@@ -97,7 +97,7 @@ Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   SQLite 3.40, OpenSSL 3, zlib, libzip 1.7, zstd 1.5, jemalloc 5.2, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
   python3 and curl for the scripts; dpkg-deb for the corpus of the quickstart
   tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 19, black, shfmt, shellcheck, ctags, ip, openssl;
-    Node 20.19 with npm and Chromium for those of the dashboard
+    Node 20.19 with npm for those of exported models and the dashboard, Chromium for the latter
   for GPUs only: NVIDIA's CUDA toolkit 13.0 or newer (nvcc, cuBLASLt)
 On Debian and Ubuntu this script's --list (and --list --test) prints the package names; those of Ubuntu were looked up, not tried.
 TEXT

@@ -139,8 +139,8 @@ argospm install FOLDER
 argos-translate --from FROM --to INTO 'Hello.'
 ```
 
-Argos Translate cuts a text into sentences by Stanza, whose data for the language it looks for in the package's folder
-`stanza`, or by a package of its own for that.
+Argos Translate finds the sentences of a text with Stanza, whose data for the language belongs in the folder `stanza` of the
+package, or with a separate package that finds sentence boundaries.
 )";
 
 /// `text` with each `placeholder` replaced.

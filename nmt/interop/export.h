@@ -56,9 +56,9 @@ std::vector<ForeignName> foreign_names(const std::string& ours, const FormatName
 /// A tensor of ours, in the mapped file, by its name in another format.
 struct ForeignTensor {
   std::string name;
-  std::string ours;    // its name in a checkpoint
-  ConstTensor tensor;  // f32, contiguous
-  const ModuleRule* rule = nullptr;
+  std::string ours;                  // its name in a checkpoint
+  ConstTensor tensor;                // f32, contiguous
+  const ModuleRule* rule = nullptr;  // which names it; never null
 };
 
 /// All weights by the names of a format, in the order of the weights; one that has several names, as tied tables have,
@@ -74,7 +74,7 @@ inline constexpr float never_chosen = -1e9F;
 /// Sinusoidal positions as EmbeddingForward adds them, [exported_positions, width] row-major.
 std::vector<float> sinusoids(std::int64_t width);
 
-/// The names in a CTranslate2 model, in which the output has a table of its own or that of the decoder.
+/// The tensor names of CTranslate2. `separate_output`: the output projection is not tied to the decoder's embeddings.
 FormatNames ctranslate2_names(bool separate_output);
 
 /// Types of the matrices in a CTranslate2 model. Norms and biases stay f32.

@@ -110,6 +110,21 @@ ImportedModel read_model(const ImportOptions& options) {
   throw UsageFailure(fmt::format("import: {}: found no model.bin, expected a folder for CTranslate2", input.string()));
 }
 
+/// A configuration with this model. Throws Failure if an option of the model is out of its range.
+std::string checked_config(const ModelConfig& model, const std::string& name, const fs::path& input) {
+  TrainConfig config;
+  config.name = name;
+  config.model = model;
+  config.data.folder = "data";  // to be given when it is trained
+  std::string yaml = config_yaml(config);
+  try {
+    read_config(yaml, input.string(), {});
+  } catch (const ConfigError& error) {
+    fail("import: {}", error.what());
+  }
+  return yaml;
+}
+
 }  // namespace
 
 std::vector<float> ImportedTensor::values() const {
@@ -132,23 +147,19 @@ ModelConfig import_checkpoint(const ImportOptions& options, const fs::path& outp
     throw UsageFailure(fmt::format("import: {} exists already", output.string()));
   }
   ImportedModel imported = read_model(options);
+  CheckpointContent content;
+  content.texts["config.yaml"] = checked_config(imported.model, target.filename().string(), options.input);
   const Vocabulary vocabulary = Vocabulary::from_bytes(imported.vocabulary, "the SentencePiece model");
   const std::unique_ptr<Backend> backend = choose_backend(DeviceChoice::cpu, 1, *make_single_communicator()).backend;
   const ParameterMemory memory = {
       .weights = [&](std::size_t bytes) { return backend->allocate(bytes, MemoryPurpose::weights); }, .gradients = {}};
   const Transformer model(imported.model, vocabulary.size(), 0, memory, DType::f32);
   Assembly assembly(imported, options.input.string());
-  CheckpointContent content;
   for (const Parameter& parameter : model.parameters().all()) {
     backend->upload(assembly.take(parameter).data(), parameter.master);
     content.weights.push_back({parameter.name, parameter.master});
   }
   assembly.require_all_used();
-  TrainConfig config;
-  config.name = target.filename().string();
-  config.model = imported.model;
-  config.data.folder = "data";  // to be given when it is trained
-  content.texts["config.yaml"] = config_yaml(config);
   content.state = {{"imported_by", options.command}};
   content.texts["spm.model"] = imported.vocabulary;
   fs::create_directories(target.parent_path());

@@ -40,7 +40,7 @@ ImportedModel read_ctranslate2(const std::filesystem::path& folder, const std::f
 
 struct ImportOptions {
   std::filesystem::path input, vocabulary;
-  std::string command;  // the command line, for the checkpoint's state
+  std::string command;  // the command line, stored as state.imported_by of the checkpoint
 };
 
 /// Writes another program's model as a checkpoint into the new folder `output`: weights.safetensors, config.yaml,

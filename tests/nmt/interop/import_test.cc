@@ -1,6 +1,7 @@
 #include "nmt/interop/import.h"
 
 #include <cstring>
+#include <limits>
 
 #include "base/failure.h"
 #include "nmt/checkpoint/store.h"
@@ -114,6 +115,11 @@ TEST_F(ImportTest, RefusesByNameWhatOursCannotCompute) {
   refuses(with_number(whole, "decoder/activation", 2), "decoder/activation is 2, expected 0");
   refuses(with_number(whole, "encoder/scale_embeddings", 0), "encoder/scale_embeddings is 0, expected 1");
   refuses(with_number(whole, "decoder/pre_norm", 0), "decoder/pre_norm is 0");
+  for (const char heads : {0, -1, 3}) {
+    std::string other = with_number(whole, "encoder/num_heads", heads);
+    other = with_number(other, "decoder/num_heads", heads);
+    refuses(other, "model.heads");
+  }
   refuses(with_tensor(whole, "decoder/layernorm_embedding/beta"),
           "decoder/layernorm_embedding/beta [2] has no place in our model");
   std::string other = whole;
@@ -125,6 +131,16 @@ TEST_F(ImportTest, RefusesByNameWhatOursCannotCompute) {
   refuses(other, "encodings[0, 0] is 0.5, expected 0: positions are not sines and cosines in turn");
   const fs::path quantized = exported(folder_.path() / "checkpoint", Quantization::int8);
   EXPECT_THAT([&] { imported(quantized); }, ThrowsMessage<Failure>(HasSubstr("is quantized to integers")));
+}
+
+TEST_F(ImportTest, RefusesAWeightThatIsNotFinite) {
+  const fs::path folder = exported(checkpoint(""));
+  std::string bytes = model_bin(folder);
+  const std::string name = "decoder/layer_norm/beta";
+  const std::size_t data =
+      bytes.find(name + '\0') + name.size() + 1 + 1 + 4 + 1 + 4;  // behind rank, extent, type, bytes
+  bytes.replace(data + 2 * sizeof(float), sizeof(float), bytes_of(std::numeric_limits<float>::quiet_NaN()));
+  EXPECT_THAT([&] { import_changed(folder, bytes); }, ThrowsMessage<Failure>(HasSubstr("decoder.norm.bias[2] is nan")));
 }
 
 TEST_F(ImportTest, RefusesOtherTokensAndPieces) {
