@@ -180,7 +180,10 @@ class TrainingTest(SystemTest):
         self.assertEqual({piece: after[piece] for piece in both}, {piece: before[piece] for piece in both})
         fresh = [row for piece, row in after.items() if piece not in both]
         self.assertGreater(len(fresh), 0)
-        self.assertEqual(len(set(fresh)), len(fresh), "initial values")
+        start = [f"data.folder={self.folder / 'own'}", "optimizer.learning_rate=0", "training.stop_after=1u"]
+        self.finish_run("fresh-run", overrides=start)
+        initial = self.table_by_piece(self.folder / "fresh-run" / "checkpoints" / "update-00000001")
+        self.assertEqual(fresh, [row for piece, row in initial.items() if piece not in both], "initial values")
         counts = f"{len(both)} pieces have their rows from the checkpoint, {len(fresh)} begin with initial values"
         self.assertEqual(run.text().count(f"{counts}, {len(before) - len(both)} of the checkpoint's are dropped"), 1)
 

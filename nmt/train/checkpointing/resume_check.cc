@@ -41,12 +41,12 @@ class TableRows {
   std::int64_t fresh() const { return std::ssize(rows_) - taken(); }
   std::int64_t dropped() const { return old_size_ - taken(); }
 
-  /// Copies the rows of `old` [old vocabulary, width] that the parameter has, and leaves the others.
-  void copy(const ConstTensor& old, const Parameter& parameter, Backend& backend) const {
-    for (std::size_t row = 0; row < rows_.size(); ++row) {
-      if (rows_[row] == absent) continue;
-      const Tensor to = parameter.master.row_slice(static_cast<std::int64_t>(row), 1);
-      backend.upload(old.row_slice(rows_[row], 1).data, to);
+  /// Puts the rows of `old`, [old vocabulary, width], where they belong in `table`, [vocabulary, width].
+  void copy(const ConstTensor& old, std::vector<float>& table) const {
+    const std::int64_t width = old.columns();
+    for (std::int64_t row = 0; row < std::ssize(rows_); ++row) {
+      const std::int32_t from = rows_[static_cast<std::size_t>(row)];
+      if (from != absent) std::copy_n(old.as<float>() + from * width, width, table.begin() + row * width);
     }
   }
 
@@ -65,12 +65,16 @@ bool weights_fit_but_tables(const TensorFiles& weights, const ParameterStore& pa
          });
 }
 
-void read_weights_by_piece(const TensorFiles& weights, const TableRows& rows, Model& model, Backend& backend) {
+/// Rows that the checkpoint lacks get their initial values anew: ranks that divide the masters have dropped some.
+void read_weights_by_piece(const TensorFiles& weights, const TableRows& rows, std::uint64_t seed, Model& model,
+                           Backend& backend) {
   require_finite(weights);
   for (const Parameter& parameter : model.parameters().all()) {
     const ConstTensor stored = weights.tensor(parameter.name);
     if (is_table(parameter)) {
-      rows.copy(stored, parameter, backend);
+      std::vector<float> table = initial_values(parameter, seed);
+      rows.copy(stored, table);
+      backend.upload(table.data(), parameter.master);
     } else {
       backend.upload(stored.data, parameter.master);
     }
@@ -128,7 +132,7 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
                                      folder.string(), differences));
     }
     if (rows) {
-      read_weights_by_piece(weights, *rows, model, backend);
+      read_weights_by_piece(weights, *rows, static_cast<std::uint64_t>(config.training.seed), model, backend);
       say_rows(*rows, checkpoint);
     } else {
       read_weights(weights, model, backend);

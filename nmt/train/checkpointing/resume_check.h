@@ -12,7 +12,7 @@ namespace babelring {
 
 /// Initializes a new run with the weights of the checkpoint training.start_from. `vocabulary` is the run's, null for
 /// tasks without text. If the checkpoint has another, rows of tables go by the text of their pieces, and pieces that it
-/// lacks keep the initial values that the model must have; a line counts them. Collective; rank 0 reads the file.
+/// lacks get the initial values of training.seed; a line counts them. Collective; rank 0 reads the file.
 /// Throws UsageFailure on every rank if the checkpoint does not fit, and Failure if it is damaged.
 void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Model& model,
                            const ParameterSharding& sharding, Backend& backend, Communicator& communicator);
