@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 from cases import TwoHostTest
-from system import RANKS, SLOTS, TwoHostRun, call, wait_for
+from system import RANKS, SLOTS, TwoHostRun, call, prepare, toy_corpus, wait_for
 
 SHARDED = ["checkpoint.sharded=true", "communication.all_reduce=ring"]  # a ring adds in the order of ranks on any hosts
 FILES = {
@@ -45,6 +45,18 @@ class ShardsTest(TwoHostTest):
             else:
                 self.finish_on_two_hosts(overrides=SHARDED, name=name)
             self.assertEqual(self.digests(name), {update: expected[update] for update in range(41, 61)})
+
+    def test_new_pieces_begin_alike_where_hosts_divide_the_masters(self) -> None:
+        """A run from a checkpoint with another vocabulary; hosts drop the masters that others have."""
+        self.finish_run("general", overrides=["training.stop_after=20u"])
+        text = toy_corpus(self.folder, 500, 3)
+        prepare(self.folder / "own", text, text, "--vocabulary-size", 110, "--keep-held-out")
+        start = [f"training.start_from={self.folder / 'general'}", f"data.folder={self.folder / 'own'}"]
+        overrides = [*start, "training.precision=bf16", "optimizer.learning_rate=0", "training.stop_after=1u"]
+        self.finish_run("one", overrides=overrides)
+        run = self.finish_on_two_hosts(overrides=[*overrides, "communication.optimizer=sharded"], name="two")
+        self.assertRegex(run.text(), "begin with initial values")
+        self.assertEqual(self.digests("two"), self.digests("one"))
 
     def assert_complete(self, folder: Path) -> None:
         self.assertEqual({path.name for path in folder.iterdir()}, FILES)
