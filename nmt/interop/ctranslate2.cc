@@ -132,7 +132,7 @@ void add_settings(Variables& variables, const ModelConfig& model) {
   const auto flag = [](bool value) { return number<std::int8_t>(Type::i8, value ? 1 : 0); };
   variables["decoder/position_encodings/encodings"] =
       owned({static_cast<std::uint32_t>(exported_positions), static_cast<std::uint32_t>(model.width)}, Type::f32,
-            bytes_of(std::span<const float>(sinusoids(model.width))));
+            bytes_of(std::span<const float>(sinusoids(model.width, model.position_divisor()))));
   for (const std::string side : {"encoder", "decoder"}) {
     variables[side + "/num_heads"] = number(Type::i16, static_cast<std::int16_t>(model.heads));
     variables[side + "/pre_norm"] = flag(model.norm == NormPosition::pre);
@@ -140,7 +140,7 @@ void add_settings(Variables& variables, const ModelConfig& model) {
     variables[side + "/scale_embeddings"] = flag(true);
   }
   variables["encoder/embeddings_merge"] = number(Type::i8, concatenate);
-  variables["decoder/start_from_zero_embedding"] = flag(false);
+  variables["decoder/start_from_zero_embedding"] = flag(model.decoder_start == DecoderStart::zero);
   variables["decoder/alignment_layer"] = number<std::int16_t>(Type::i16, -1);
   variables["decoder/alignment_heads"] = number<std::int16_t>(Type::i16, 1);
 }

@@ -178,21 +178,27 @@ TiedEmbeddings ties_of(const Contents& contents) {
   return equal_tensors(contents, source, target) ? TiedEmbeddings::all : TiedEmbeddings::decoder;
 }
 
-/// Takes the table of positions out, which must be ours: sines and cosines in turn, from position 0.
-void check_positions(Contents& contents, const std::string& side, std::int64_t width) {
+/// Takes the table of positions out, which must be sines and cosines in turn, from position 0.
+PositionSpacing take_positions(Contents& contents, const std::string& side, std::int64_t width) {
   const std::string name = side + "/position_encodings/encodings";
   if (!contents.tensors.contains(name)) {
     fail("{}: {} is missing: CTranslate2 computes other positions than ours then", contents.file, name);
   }
-  const std::vector<float> table = contents.tensor(name, 2).values(), ours = sinusoids(width);
-  const std::size_t count = std::min(ours.size(), table.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    if (std::abs(table[i] - ours[i]) <= 1e-3F) continue;  // f16 has 5e-4
-    const auto columns = static_cast<std::size_t>(width);
-    fail("{}: {}[{}, {}] is {}, expected {}: positions are not sines and cosines in turn", contents.file, name,
-         i / columns, i % columns, table[i], ours[i]);
-  }
+  const std::vector<float> table = contents.tensor(name, 2).values();
+  const auto first_difference = [&](const std::vector<float>& ours) {
+    const std::size_t count = std::min(ours.size(), table.size());
+    std::size_t i = 0;
+    while (i < count && std::abs(table[i] - ours[i]) <= 1e-3F) ++i;  // f16 has 5e-4
+    return i == count ? std::nullopt : std::optional(i);
+  };
   contents.tensors.erase(name);
+  const std::vector<float> ours = sinusoids(width, width);
+  const std::optional<std::size_t> other = first_difference(ours);
+  if (!other) return PositionSpacing::sinusoid;
+  if (width >= 4 && !first_difference(sinusoids(width, width - 2))) return PositionSpacing::marian;
+  const auto columns = static_cast<std::size_t>(width);
+  fail("{}: {}[{}, {}] is {}, expected {}: positions are not sines and cosines in turn", contents.file, name,
+       *other / columns, *other % columns, table[*other], ours[*other]);
 }
 
 ModelConfig take_shape(Contents& contents) {
@@ -215,9 +221,15 @@ ModelConfig take_shape(Contents& contents) {
   contents.require("decoder/activation", activation, relu);
   for (const std::string side : {"encoder", "decoder"}) {
     contents.require(side + "/scale_embeddings", 1, 1);
-    check_positions(contents, side, model.width);
+    const PositionSpacing positions = take_positions(contents, side, model.width);
+    if (side == "decoder" && positions != model.positions) {
+      fail("{}: the positions of encoder and decoder differ", contents.file);
+    }
+    model.positions = positions;
   }
-  contents.require("decoder/start_from_zero_embedding", 0, 0);
+  if (contents.numbers["decoder/start_from_zero_embedding"] == 1) model.decoder_start = DecoderStart::zero;
+  contents.require("decoder/start_from_zero_embedding", model.decoder_start == DecoderStart::zero ? 1 : 0, 0);
+  model.output_bias = contents.tensors.contains("decoder/projection/bias");
   contents.require("encoder/embeddings_merge", 0, 0);
   // They change nothing: which attention gives alignments, and details of ALiBi, which must be off.
   for (const char* ignored : {"decoder/alignment_layer", "decoder/alignment_heads",

@@ -266,12 +266,22 @@ std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const For
   return tensors;
 }
 
-std::vector<float> sinusoids(std::int64_t width) {
+std::vector<float> sinusoids(std::int64_t width, std::int64_t divisor) {
   std::vector<float> table(static_cast<std::size_t>(exported_positions * width));
   for (std::int64_t column = 0; column < width; ++column) {
-    write_sinusoid_column(column, exported_positions, width, table.data());
+    write_sinusoid_column(column, exported_positions, width, divisor, table.data());
   }
   return table;
+}
+
+std::vector<float> padded_output_bias(const ExportedModel& model) {
+  std::vector<float> bias(static_cast<std::size_t>(model.vocabulary.size()));
+  if (model.config.model.output_bias) {
+    const auto* values = model.weights.tensor("output.bias").as<float>();
+    std::copy_n(values, bias.size(), bias.begin());
+  }
+  bias.push_back(never_chosen);
+  return bias;
 }
 
 const Choices<ExportFormat>& export_formats() {

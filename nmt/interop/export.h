@@ -72,7 +72,10 @@ inline constexpr std::int64_t exported_positions = 4096;
 inline constexpr float never_chosen = -1e9F;
 
 /// Sinusoidal positions as EmbeddingForward adds them, [exported_positions, width] row-major.
-std::vector<float> sinusoids(std::int64_t width);
+std::vector<float> sinusoids(std::int64_t width, std::int64_t divisor);
+
+/// The bias of the output projection, zeros without ModelConfig::output_bias, and `never_chosen` for <pad> at the end.
+std::vector<float> padded_output_bias(const ExportedModel& model);
 
 /// The tensor names of CTranslate2. `separate_output`: the output projection is not tied to the decoder's embeddings.
 FormatNames ctranslate2_names(bool separate_output);
@@ -89,6 +92,13 @@ void write_ctranslate2(const ExportedModel& model, Quantization quantization, co
 /// Writes encoder_model.onnx and decoder_model_merged.onnx (opset 17) into an existing folder. The vocabulary has one
 /// more row, <pad>, which is never chosen. Throws Failure if a file would have 2 GiB.
 void write_onnx(const ExportedModel& model, const std::filesystem::path& folder);
+
+/// The piece behind the last of the vocabulary in a model of Hugging Face, which fills shorter sequences.
+inline constexpr std::string_view pad_piece = "<pad>";
+
+/// Writes tokenizer.json, which cuts text as SentencePiece does, and tokenizer_config.json into an existing folder.
+/// Throws Failure if the vocabulary is neither BPE nor unigram or has a piece <pad>.
+void write_tokenizer_json(const Vocabulary& vocabulary, const std::filesystem::path& folder);
 
 /// Writes what transformers.js loads as a MarianMTModel, the graphs of write_onnx() in onnx/, into an existing folder;
 /// for a model with norms after the sub-layers and norm_epsilon 1e-5 also what transformers in Python loads. Throws

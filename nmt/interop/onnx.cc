@@ -184,7 +184,7 @@ class Layers {
   }
   /// ids and the position of the first → embeddings.
   std::string embed(const std::string& ids, const std::string& table_name, const std::string& first) {
-    const std::vector<float> sines = sinusoids(config_.width);
+    const std::vector<float> sines = sinusoids(config_.width, config_.position_divisor());
     const std::string all =
         g.tensor("positions", {exported_positions, config_.width}, {},
                  std::string(reinterpret_cast<const char*>(sines.data()), sines.size() * sizeof(float)));
@@ -356,8 +356,7 @@ void write_decoder(const ExportedModel& model, const std::filesystem::path& file
   const std::string table =
       layers.table(config.tied_embeddings == TiedEmbeddings::none ? "output" : layers.table_name("decoder.embedding"));
   const std::string logits = g.op("MatMul", {x, g.transpose(table, {1, 0})});
-  std::vector<float> bias(static_cast<std::size_t>(model.vocabulary.size() + 1));
-  bias.back() = never_chosen;  // <pad>
+  const std::vector<float> bias = padded_output_bias(model);
   const std::string bytes(reinterpret_cast<const char*>(bias.data()), bias.size() * sizeof(float));
   g.output(g.op("Add", {logits, g.tensor("final_logits_bias", {std::ssize(bias)}, {}, bytes)}), "logits",
            {"batch", "target", std::ssize(bias)});

@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-Embedding::Embedding(const Parameter& table, float dropout, std::uint64_t site)
-    : table_(&table), dropout_(dropout), site_(site) {}
+Embedding::Embedding(const Parameter& table, const EmbeddingOptions& options, std::uint64_t site)
+    : table_(&table), options_(options), site_(site) {}
 
 const Parameter& Embedding::declare_table(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
                                           std::int64_t width) {
@@ -20,7 +20,8 @@ float Embedding::scale() const {
 
 Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& saved) const {
   saved = {.ids = sequences.ids,
-           .dropout = context.dropout_key(site_, sequences.first_row, dropout_),
+           .positions = options_.zero_start ? ConstTensor(sequences.positions) : ConstTensor(),
+           .dropout = context.dropout_key(site_, sequences.first_row, options_.dropout),
            .gradient = table_->gradient};
   Tensor y = context.saved.make(Shape{sequences.tokens(), table_->shape[1]}, context.dtype);
   context.will_read(table_);
@@ -29,13 +30,19 @@ Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& s
                                        .table = table_->compute,
                                        .y = y,
                                        .scale = scale(),
-                                       .key = saved.dropout});
+                                       .key = saved.dropout,
+                                       .divisor = options_.divisor,
+                                       .zero_start = options_.zero_start});
   return y;
 }
 
 void Embedding::backward(Context& context, ConstTensor dy, const Saved& saved) const {
-  context.backend.run(
-      EmbeddingBackward{.ids = saved.ids, .dy = dy, .dtable = saved.gradient, .scale = scale(), .key = saved.dropout});
+  context.backend.run(EmbeddingBackward{.ids = saved.ids,
+                                        .dy = dy,
+                                        .dtable = saved.gradient,
+                                        .scale = scale(),
+                                        .key = saved.dropout,
+                                        .positions = saved.positions});
 }
 
 }  // namespace babelring

@@ -6,17 +6,24 @@
 
 namespace babelring {
 
+struct EmbeddingOptions {
+  float dropout = 0;
+  std::int64_t divisor = 0;  // of positions, see EmbeddingForward
+  bool zero_start = false;   // sequences begin with a vector of zeros instead of their first token's
+};
+
 /// Token plus position embedding: dropout(sqrt(width) * table[id] + sinusoid(position)). Several layers may share a
 /// table. Source: Vaswani et al. 2017, 3.4 and 3.5.
 class Embedding {
  public:
   struct Saved {
-    ConstTensor ids;  // row of `gradient` for each token
+    ConstTensor ids;        // row of `gradient` for each token
+    ConstTensor positions;  // null unless EmbeddingOptions::zero_start
     DropoutKey dropout;
     Tensor gradient;  // backward adds to it: the table's gradient, or a compact one (EmbeddingRows)
   };
   /// `table` is [vocabulary, width], declared by declare_table() and owned by the store.
-  Embedding(const Parameter& table, float dropout, std::uint64_t site);
+  Embedding(const Parameter& table, const EmbeddingOptions& options, std::uint64_t site);
 
   /// Declares NAME [vocabulary, width], initialized from a normal distribution with standard deviation width^-1/2.
   static const Parameter& declare_table(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
@@ -30,7 +37,7 @@ class Embedding {
  private:
   float scale() const;
   const Parameter* table_;
-  float dropout_;
+  EmbeddingOptions options_;
   std::uint64_t site_;
 };
 

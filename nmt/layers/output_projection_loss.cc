@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nmt/ops/cross_entropy.h"
+#include "nmt/ops/linear.h"
 
 namespace babelring {
 
@@ -32,14 +33,27 @@ LossSums FetchedLosses::sums() const {
           .tokens = static_cast<double>(tokens) - static_cast<double>(padding_)};
 }
 
-OutputProjectionLoss::OutputProjectionLoss(const Parameter& projection, float label_smoothing)
-    : projection_(&projection), label_smoothing_(label_smoothing) {}
+OutputProjectionLoss::OutputProjectionLoss(const Parameter& projection, const Parameter* bias, float label_smoothing)
+    : projection_(&projection), bias_(bias), label_smoothing_(label_smoothing) {}
+
+const Parameter& OutputProjectionLoss::declare_bias(ParameterStore& store, std::int64_t vocabulary) {
+  return store.declare("output.bias", Shape{vocabulary}, Initializer::zeros());
+}
+
+LinearForward OutputProjectionLoss::logits_op(const Context& context, ConstTensor hidden, Tensor logits) const {
+  return {.x = hidden,
+          .weight = projection_->compute,
+          .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
+          .y = logits,
+          .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor(),
+          .packed = context.packed(projection_->compute)};
+}
 
 Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const {
   context.will_read(projection_);
+  context.will_read(bias_);
   Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
-  const ConstTensor weight = projection_->compute;
-  context.backend.run(LinearForward{.x = hidden, .weight = weight, .y = logits, .packed = context.packed(weight)});
+  context.backend.run(logits_op(context, hidden, logits));
   return logits;
 }
 
@@ -47,8 +61,7 @@ ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, Cons
                                       Tensor dhidden, Tensor predicted) const {
   const WorkRange range(context.backend, "output_loss");
   context.will_read(projection_);
-  const ConstTensor weight = projection_->compute;
-  const PackedWeight* packed = context.packed(weight);
+  context.will_read(bias_);
   const std::int64_t tokens = hidden.rows();
   const Tensor losses = context.saved.make(Shape{3 * tokens}, DType::f32);
   const std::int64_t vocabulary = projection_->shape[0], row_bytes = logits_row_bytes(vocabulary, context.dtype);
@@ -64,7 +77,7 @@ ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, Cons
     const ConstTensor h = hidden.row_slice(row, rows);
     context.enter(Phase::forward);
     const Tensor chunk = logits.row_slice(0, rows);
-    context.backend.run(LinearForward{.x = h, .weight = weight, .y = chunk, .packed = packed});
+    context.backend.run(logits_op(context, h, chunk));
     context.backend.run(CrossEntropy{.logits = chunk,
                                      .targets = targets.row_slice(row, rows),
                                      .smoothing = label_smoothing_,
@@ -76,9 +89,13 @@ ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, Cons
                                      .predicted = predicted ? predicted.row_slice(row, rows) : Tensor()});
     if (!dhidden) continue;
     context.enter(Phase::backward);
-    context.backend.run(LinearBackwardWeight{
-        .dy = chunk, .x = h, .dweight = projection_->gradient, .accumulate = context.accumulate || row > 0});
-    context.backend.run(LinearBackwardData{.dy = chunk, .weight = weight, .dx = dhidden.row_slice(row, rows)});
+    context.backend.run(LinearBackwardWeight{.dy = chunk,
+                                             .x = h,
+                                             .dweight = projection_->gradient,
+                                             .dbias = bias_ != nullptr ? bias_->gradient : Tensor(),
+                                             .accumulate = context.accumulate || row > 0});
+    context.backend.run(
+        LinearBackwardData{.dy = chunk, .weight = projection_->compute, .dx = dhidden.row_slice(row, rows)});
   }
   return losses;
 }

@@ -7,6 +7,8 @@
 
 namespace babelring {
 
+struct LinearForward;
+
 /// Sums over the target tokens of a micro-batch.
 struct LossSums {
   double loss = 0;  // label-smoothed, nats
@@ -48,12 +50,16 @@ class FetchedLosses {
 /// so only one chunk of logits is in memory at a time. Backend::loss_chunks() sets the chunk size.
 class OutputProjectionLoss {
  public:
-  /// `projection` is [vocabulary, width]; with tied embeddings, it is the target embedding table.
-  OutputProjectionLoss(const Parameter& projection, float label_smoothing);
+  /// `projection` is [vocabulary, width]; with tied embeddings, it is the target embedding table. `bias` is declared by
+  /// declare_bias(), or null.
+  OutputProjectionLoss(const Parameter& projection, const Parameter* bias, float label_smoothing);
+
+  /// Declares output.bias [vocabulary], initially zeros.
+  static const Parameter& declare_bias(ParameterStore& store, std::int64_t vocabulary);
 
   /// hidden [tokens, width], targets [tokens] i32. With `dhidden` [tokens, width], writes the gradient of
-  /// gradient_scale * sum(losses) to it and computes the projection's gradient (added or overwritten, see
-  /// Context::accumulate). Does not report the projection ready: embeddings may still add to a shared table. Writes the
+  /// gradient_scale * sum(losses) to it and computes the gradients of projection and bias (added or overwritten, see
+  /// Context::accumulate). Reports neither ready: embeddings may still add to a shared table. Writes the
   /// most likely id at each position to `predicted` [tokens] i32 unless null.
   /// Returns [3 * tokens] f32 in context.saved: all losses, then all nlls, then 1 for each correct prediction, else 0.
   ConstTensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
@@ -63,7 +69,10 @@ class OutputProjectionLoss {
   Tensor logits(Context& context, ConstTensor hidden) const;
 
  private:
+  LinearForward logits_op(const Context& context, ConstTensor hidden, Tensor logits) const;
+
   const Parameter* projection_;
+  const Parameter* bias_;
   float label_smoothing_;
 };
 

@@ -1,6 +1,7 @@
 #include "nmt/model/config.h"
 
 #include "base/text.h"
+#include "nmt/layers/embedding.h"
 #include "nmt/layers/transformer_layers.h"
 
 namespace babelring {
@@ -20,11 +21,18 @@ void ModelConfig::bind(OptionBinder& b) {
   b.choice("norm", norm, {{"pre", NormPosition::pre}, {"post", NormPosition::post}},
            "layer normalisation before each sub-layer (pre) or after its residual sum (post)");
   b.number("norm_epsilon", norm_epsilon, 1e-12, 0.1, "added to the variance in each layer normalisation");
+  b.choice("positions", positions, {{"sinusoid", PositionSpacing::sinusoid}, {"marian", PositionSpacing::marian}},
+           "frequencies of sinusoidal positions: sinusoid: 10000^(-2i/width) (Vaswani et al. 2017); marian: "
+           "10000^(-2i/(width - 2))");
+  b.choice("decoder_start", decoder_start, {{"bos", DecoderStart::bos}, {"zero", DecoderStart::zero}},
+           "the decoder's input before the first target token: bos: the embedding of <s>; zero: a vector of zeros, "
+           "as in Marian and Bergamot");
   b.choice("tied_embeddings", tied_embeddings,
            {{"all", TiedEmbeddings::all}, {"decoder", TiedEmbeddings::decoder}, {"none", TiedEmbeddings::none}},
            "embeddings that share one table; all: source, target and output; decoder: target and output; none: three "
            "tables");
   b.flag("attention_bias", attention_bias, "add biases to the attention projections (Vaswani et al. 2017 use none)");
+  b.flag("output_bias", output_bias, "add a bias to the output projection");
 }
 
 void ModelConfig::check() const {
@@ -32,6 +40,23 @@ void ModelConfig::check() const {
     throw ConfigError("model.heads", fmt::format("model.heads: {} does not divide model.width {}", heads, width));
   if (width % 2 != 0)
     throw ConfigError("model.width", fmt::format("model.width: {} is odd; sinusoidal positions need pairs", width));
+  if (positions == PositionSpacing::marian && width < 4) {
+    throw ConfigError("model.width",
+                      fmt::format("model.width: {} is below 4, which model.positions: marian needs", width));
+  }
+  if (decoder_start == DecoderStart::zero && encoder_layers == 0) {
+    throw ConfigError("model.decoder_start", "model.decoder_start: zero is for translation; a language model has none");
+  }
+}
+
+EmbeddingOptions ModelConfig::source_embedding() const {
+  return {.dropout = static_cast<float>(dropout), .divisor = position_divisor()};
+}
+
+EmbeddingOptions ModelConfig::target_embedding() const {
+  EmbeddingOptions options = source_embedding();
+  options.zero_start = decoder_start == DecoderStart::zero;
+  return options;
 }
 
 LayerOptions ModelConfig::layer_options() const {

@@ -9,6 +9,7 @@
 
 namespace babelring {
 
+struct EmbeddingOptions;
 struct LayerOptions;
 
 /// Embeddings with one table.
@@ -17,6 +18,13 @@ enum class TiedEmbeddings {
   decoder,  // target and output
   none,     // three tables
 };
+
+/// Frequencies of sinusoidal positions: 10000^(-2i/width) (Vaswani et al. 2017, 3.5), or 10000^(-2i/(width - 2)), as
+/// Marian computes them (src/tensors/cpu/tensor_operators.cpp, SinusoidalPositionEmbeddings).
+enum class PositionSpacing { sinusoid, marian };
+
+/// The decoder's input before the first target token: the vector of <s>, or zeros.
+enum class DecoderStart { bos, zero };
 
 /// Architecture of an encoder-decoder Transformer or, with encoder_layers 0, of a LanguageModel. bind() documents each
 /// member.
@@ -32,13 +40,20 @@ struct ModelConfig {
   Activation activation = Activation::relu;
   NormPosition norm = NormPosition::pre;
   double norm_epsilon = 1e-5;
+  PositionSpacing positions = PositionSpacing::sinusoid;
+  DecoderStart decoder_start = DecoderStart::bos;
+  bool output_bias = false;
   TiedEmbeddings tied_embeddings = TiedEmbeddings::all;
   bool attention_bias = false;
 
   void bind(OptionBinder& binder);
-  /// Throws ConfigError if width is odd or not a multiple of heads.
+  /// Throws ConfigError if width is odd or not a multiple of heads, or an option is not for this kind of model.
   void check() const;
   LayerOptions layer_options() const;
+  /// EmbeddingForward's divisor of positions.
+  std::int64_t position_divisor() const { return positions == PositionSpacing::marian ? width - 2 : width; }
+  EmbeddingOptions source_embedding() const;
+  EmbeddingOptions target_embedding() const;
 };
 
 /// Names of the presets.

@@ -23,14 +23,15 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::int64_t vocabulary,
   LayerOptions options = config.layer_options();
   options.causal = true;
   table_ = table("embedding");
-  embedding_.emplace(*table_, options.dropout, embedding_site);
+  embedding_.emplace(*table_, config.source_embedding(), embedding_site);
   for (int i = 0; i < config.decoder_layers; ++i) {
     layers_.emplace_back(store, "decoder." + std::to_string(i), options,
                          layer_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
   }
   if (options.norm == NormPosition::pre) norm_.emplace(store, "decoder.norm", config.width, options.norm_epsilon);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : table_;
-  loss_.emplace(*output_table_, label_smoothing);
+  if (config.output_bias) output_bias_ = &OutputProjectionLoss::declare_bias(store, vocabulary);
+  loss_.emplace(*output_table_, output_bias_, label_smoothing);
   store.allocate(memory, compute);
 }
 
@@ -63,6 +64,7 @@ ConstTensor LanguageModel::add_gradients(Context& context, const DeviceBatch& ba
   const ConstTensor losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
   context.enter(Phase::backward);
   range.emplace(context.backend, "backward");
+  context.ready(output_bias_);
   const EmbeddingRows* rows = context.embedding_rows;
   if (!shared || rows != nullptr) context.ready(output_table_);
   if (rows != nullptr) {

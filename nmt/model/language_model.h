@@ -44,6 +44,7 @@ class LanguageModel : public Model {
   ModelConfig config_;
   const Parameter* table_;
   const Parameter* output_table_;
+  const Parameter* output_bias_ = nullptr;  // null without ModelConfig::output_bias
   std::optional<Embedding> embedding_;
   std::vector<EncoderLayer> layers_;
   std::optional<Norm> norm_;  // pre-norm only

@@ -30,11 +30,10 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   ParameterStore& store = parameters();
   const auto table = [&](const char* name) { return &Embedding::declare_table(store, name, vocabulary, config.width); };
   const LayerOptions options = config.layer_options();
-  const auto dropout = static_cast<float>(config.dropout);
 
   target_table_ = table(config.tied_embeddings == TiedEmbeddings::all ? "embedding" : "decoder.embedding");
   source_table_ = config.tied_embeddings == TiedEmbeddings::all ? target_table_ : table("encoder.embedding");
-  source_embedding_.emplace(*source_table_, dropout, source_embedding_site);
+  source_embedding_.emplace(*source_table_, config.source_embedding(), source_embedding_site);
   for (int i = 0; i < config.encoder_layers; ++i) {
     encoder_.emplace_back(store, "encoder." + std::to_string(i), options,
                           encoder_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
@@ -42,7 +41,7 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   if (options.norm == NormPosition::pre)
     encoder_norm_.emplace(store, "encoder.norm", config.width, options.norm_epsilon);
 
-  target_embedding_.emplace(*target_table_, dropout, target_embedding_site);
+  target_embedding_.emplace(*target_table_, config.target_embedding(), target_embedding_site);
   for (int i = 0; i < config.decoder_layers; ++i) {
     decoder_.emplace_back(store, "decoder." + std::to_string(i), options,
                           decoder_site + DecoderLayer::sites * static_cast<std::uint64_t>(i));
@@ -53,7 +52,8 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   if (options.norm == NormPosition::pre)
     decoder_norm_.emplace(store, "decoder.norm", config.width, options.norm_epsilon);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : target_table_;
-  loss_.emplace(*output_table_, label_smoothing);
+  if (config.output_bias) output_bias_ = &OutputProjectionLoss::declare_bias(store, vocabulary);
+  loss_.emplace(*output_table_, output_bias_, label_smoothing);
 
   store.allocate(memory, compute);
 }
@@ -163,8 +163,9 @@ void Transformer::clear_embedding_gradients(Context& context) const {
   }
 }
 
-/// After the loss: reports the output table if no embedding gradient is added to it later.
+/// After the loss: reports the output bias, and the output table if no embedding gradient is added to it later.
 void Transformer::projection_ready(Context& context) const {
+  context.ready(output_bias_);
   if (config_.tied_embeddings == TiedEmbeddings::none || context.embedding_rows != nullptr)
     context.ready(output_table_);
 }

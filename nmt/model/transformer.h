@@ -70,6 +70,7 @@ class Transformer : public Model {
   const Parameter* target_table_;
   const Parameter* source_table_;
   const Parameter* output_table_;
+  const Parameter* output_bias_ = nullptr;  // null without ModelConfig::output_bias
   std::optional<Embedding> source_embedding_, target_embedding_;
   std::vector<EncoderLayer> encoder_;
   std::optional<Norm> encoder_norm_;  // pre-norm only

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/failure.h"
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -20,6 +21,7 @@ void EmbeddingForward::check() const {
   check.distinct({"y", y}, {{"table", table}, {"ids", ids}, {"positions", positions}});
   check.finite("scale", scale);
   check.dropout(key);
+  if (divisor < 0) fail("{}: divisor is {}, at least 0 is needed", name, divisor);
 }
 
 void EmbeddingBackward::check() const {
@@ -31,15 +33,20 @@ void EmbeddingBackward::check() const {
   check.rank({"dtable", dtable}, 2);
   check.shape({"dtable", dtable}, {dtable.shape[0], dy.shape[1]}, {"dy", dy});
   check.type({"dtable", dtable}, DType::f32);
+  if (positions) {
+    check.shape({"positions", positions}, ids.shape, {"ids", ids});
+    check.type({"positions", positions}, DType::i32);
+  }
   check.contiguous({{"dy", dy}, {"dtable", dtable}});
   check.distinct({"dtable", dtable}, {{"dy", dy}, {"ids", ids}});
   check.finite("scale", scale);
   check.dropout(key);
 }
 
-void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, float* table) {
+void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, std::int64_t divisor,
+                           float* table) {
   const auto pair = static_cast<double>(column / 2 * 2);
-  const double frequency = std::pow(10000.0, -pair / static_cast<double>(width));
+  const double frequency = std::pow(10000.0, -pair / static_cast<double>(divisor));
   for (std::int64_t position = 0; position < positions; ++position) {
     const double angle = static_cast<double>(position) * frequency;
     table[position * width + column] = static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));

@@ -8,8 +8,8 @@
 
 namespace babelring {
 
-/// y = dropout(scale * table[id] + P(position)), with sinusoids P(p)[2i] = sin(p / 10000^(2i/width)) and
-/// P(p)[2i+1] = cos(the same).  Source: Vaswani et al. 2017, 3.4 and 3.5.
+/// y = dropout(scale * table[id] + P(position)), with sinusoids P(p)[2i] = sin(p / 10000^(2i/D)) and
+/// P(p)[2i+1] = cos(the same). Source: Vaswani et al. 2017, 3.4 and 3.5, where the divisor D is the width.
 struct EmbeddingForward {
   ConstTensor ids;        // [rows] i32, each in [0, vocabulary)
   ConstTensor positions;  // [rows] i32, each at least 0
@@ -17,6 +17,9 @@ struct EmbeddingForward {
   Tensor y;               // [rows, width], same type as table
   float scale = 1;        // sqrt(width)
   DropoutKey key;
+  std::int64_t divisor = 0;  // of positions; 0: width
+  bool zero_start = false;   // rows at position 0 have zeros instead of their entry of the table
+  std::int64_t position_divisor() const { return divisor == 0 ? table.shape[1] : divisor; }
   static constexpr std::string_view name = "embedding_forward";
   void check() const;
   static void fields(auto& op, auto&& f) {
@@ -27,7 +30,8 @@ struct EmbeddingForward {
 };
 
 /// Writes one column of P(0), P(1), … of EmbeddingForward into `table`, [positions, width].
-void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, float* table);
+void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, std::int64_t divisor,
+                           float* table);
 
 /// dtable[id] += scale * dropout(dy), added in row order.
 struct EmbeddingBackward {
@@ -36,9 +40,12 @@ struct EmbeddingBackward {
   Tensor dtable;    // [vocabulary, width] f32, added to
   float scale = 1;
   DropoutKey key;
+  ConstTensor positions = {};  // [rows] i32: rows at position 0 add nothing, see zero_start; absent: all rows add
   static constexpr std::string_view name = "embedding_backward";
   void check() const;
-  static void fields(auto& op, auto&& f) { f.reads("ids", op.ids).reads("dy", op.dy).updates("dtable", op.dtable); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("ids", op.ids).reads("dy", op.dy).reads("positions", op.positions).updates("dtable", op.dtable);
+  }
   /// Each element of dy updates one of dtable.
   double bytes() const { return total_bytes({ids, dy}) + 8.0 * static_cast<double>(dy.shape.elements()); }
 };

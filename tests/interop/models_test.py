@@ -82,7 +82,8 @@ class TransformersTest(FolderTest):
         self.assertEqual(counts["lines"], 1000 + len(AWKWARD))
 
     def test_translations_with_byte_fallback_norms_after_and_three_tables_are_equal(self) -> None:
-        words = "model.norm=post model.tied_embeddings=none model.attention_bias=true model.activation=swish"
+        words = "model.norm=post model.tied_embeddings=none model.attention_bias=true model.activation=swish "
+        words += "model.decoder_start=zero model.output_bias=true"
         model = self.exported(100, words, "--byte-fallback")
         self.assertTrue((model / "model.safetensors").exists())
         done, counts = self.compare(model)
@@ -92,7 +93,8 @@ class TransformersTest(FolderTest):
     def test_translations_with_a_unigram_vocabulary_are_equal_where_the_ids_are(self) -> None:
         """The programs break ties between two ways to cut a word differently, and JavaScript takes the text of a control
         piece for the piece."""
-        words = "model.activation=gelu model.norm_epsilon=1e-6"
+        words = "model.activation=gelu model.norm_epsilon=1e-6 model.positions=marian model.decoder_start=zero "
+        words += "model.output_bias=true"
         done, counts = self.compare(self.exported(200, words, "--model", "unigram"))
         self.assertEqual(counts["text"], counts["lines"], done.stdout)
         self.assertGreaterEqual(counts["tokens"], counts["lines"] - 4, done.stdout)

@@ -130,26 +130,30 @@ Matrix activation_slope(const Matrix& z, Activation activation) {
   return slope;
 }
 
-Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, double scale, const DropoutKey& key) {
+Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, const EmbeddingFormula& formula) {
   Matrix y(ids.columns, table.columns);
   for (std::int64_t row = 0; row < y.rows; ++row) {
     for (std::int64_t i = 0; i < y.columns; ++i) {
-      const double power = static_cast<double>(i / 2 * 2) / static_cast<double>(y.columns);
+      const double power =
+          static_cast<double>(i / 2 * 2) / static_cast<double>(formula.divisor == 0 ? y.columns : formula.divisor);
       const double angle = positions(0, row) / std::pow(10000.0, power);
       const double sinusoid = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
-      y(row, i) = scale * table(static_cast<std::int64_t>(ids(0, row)), i) + sinusoid;
+      const bool is_zero = formula.zero_start && positions(0, row) == 0;
+      const double entry = is_zero ? 0 : table(static_cast<std::int64_t>(ids(0, row)), i);
+      y(row, i) = formula.scale * entry + sinusoid;
     }
   }
-  return product(y, dropout_factors(key, y.rows, y.columns));
+  return product(y, dropout_factors(formula.key, y.rows, y.columns));
 }
 
-Matrix embedding_backward(const Matrix& ids, const Matrix& dy, std::int64_t vocabulary, double scale,
-                          const DropoutKey& key) {
+Matrix embedding_backward(const Matrix& ids, const Matrix& positions, const Matrix& dy, std::int64_t vocabulary,
+                          const EmbeddingFormula& formula) {
   Matrix dtable(vocabulary, dy.columns);
-  const Matrix kept = product(dy, dropout_factors(key, dy.rows, dy.columns));
+  const Matrix kept = product(dy, dropout_factors(formula.key, dy.rows, dy.columns));
   for (std::int64_t row = 0; row < dy.rows; ++row) {
+    if (formula.zero_start && positions(0, row) == 0) continue;
     for (std::int64_t i = 0; i < dy.columns; ++i) {
-      dtable(static_cast<std::int64_t>(ids(0, row)), i) += scale * kept(row, i);
+      dtable(static_cast<std::int64_t>(ids(0, row)), i) += formula.scale * kept(row, i);
     }
   }
   return dtable;

@@ -35,9 +35,16 @@ Matrix relu_dropout_backward(const Matrix& dy, const Matrix& y, double scale);
 Matrix activated(const Matrix& z, Activation activation);
 Matrix activation_slope(const Matrix& z, Activation activation);
 
-Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, double scale, const DropoutKey& key);
-Matrix embedding_backward(const Matrix& ids, const Matrix& dy, std::int64_t vocabulary, double scale,
-                          const DropoutKey& key);
+struct EmbeddingFormula {
+  double scale = 1;
+  DropoutKey key;
+  std::int64_t divisor = 0;  // of positions; 0: width
+  bool zero_start = false;
+};
+Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, const EmbeddingFormula& formula);
+/// `positions` is read only with zero_start.
+Matrix embedding_backward(const Matrix& ids, const Matrix& positions, const Matrix& dy, std::int64_t vocabulary,
+                          const EmbeddingFormula& formula);
 
 struct AttentionShape {
   std::vector<std::int64_t> q_offsets, k_offsets;

@@ -103,11 +103,15 @@ class ReferenceBackend final : public Backend {
     store(reference::product(dy, reference::dropout_factors(op.key, dy.rows, dy.columns)), op.dz);
   }
   void do_run(const EmbeddingForward& op) override {
-    store(reference::embedding(load(op.ids), load(op.positions), load(op.table), op.scale, op.key), op.y);
+    const reference::EmbeddingFormula formula = {
+        .scale = op.scale, .key = op.key, .divisor = op.divisor, .zero_start = op.zero_start};
+    store(reference::embedding(load(op.ids), load(op.positions), load(op.table), formula), op.y);
   }
   void do_run(const EmbeddingBackward& op) override {
+    const bool zero_start = static_cast<bool>(op.positions);
     const Matrix dtable =
-        reference::embedding_backward(load(op.ids), load(op.dy), op.dtable.shape[0], op.scale, op.key);
+        reference::embedding_backward(load(op.ids), zero_start ? load(op.positions) : Matrix(), load(op.dy),
+                                      op.dtable.shape[0], {.scale = op.scale, .key = op.key, .zero_start = zero_start});
     reference::add(dtable, op.dtable);
   }
   void do_run(const AttentionForward& op) override {

@@ -12,17 +12,16 @@
 
 namespace babelring::cpu {
 
-/// The sinusoids of EmbeddingForward: P(p)[2i] = sin(p / 10000^(2i/width)), P(p)[2i+1] = cos(p / 10000^(2i/width)).
-/// Keeps the table of one width between calls. Not thread-safe.
+/// The sinusoids of EmbeddingForward. Keeps the table of one width and divisor between calls. Not thread-safe.
 class PositionTable {
  public:
   /// The table, with at least `positions` rows of `width` floats. Valid until the next call. `threads` threads compute
   /// it.
-  const float* values(std::int64_t positions, std::int64_t width, int threads);
+  const float* values(std::int64_t positions, std::int64_t width, std::int64_t divisor, int threads);
 
  private:
   Buffer buffer_;
-  std::int64_t positions_ = 0, width_ = 0;
+  std::int64_t positions_ = 0, width_ = 0, divisor_ = 0;
 };
 
 /// Throws Failure unless every index is in [0, bound) or equal to `absent`:
@@ -79,8 +78,8 @@ class CpuContext {
   }
 
   /// The sinusoids of at least `positions` positions, [positions, width]. Valid until the next call.
-  const float* sinusoids(std::int64_t positions, std::int64_t width) {
-    return position_table_.values(positions, width, threads_);
+  const float* sinusoids(std::int64_t positions, std::int64_t width, std::int64_t divisor) {
+    return position_table_.values(positions, width, divisor, threads_);
   }
 
  private:

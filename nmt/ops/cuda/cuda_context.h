@@ -49,8 +49,8 @@ class CudaContext {
   /// The number of times that scratch memory has moved. Recordings made before the last move contain dangling
   /// addresses.
   std::int64_t scratch_moves() const { return scratch_moves_; }
-  /// The buffer in which EmbeddingForward keeps the sinusoids of a width; empty before the first use.
-  Buffer& sinusoids(std::int64_t width) { return sinusoids_[width]; }
+  /// The buffer in which EmbeddingForward keeps the sinusoids of a width and a divisor; empty before the first use.
+  Buffer& sinusoids(int width, int divisor) { return sinusoids_[{width, divisor}]; }
   IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
   /// Starts copying `count` floats from the device. The values are valid after await_fetched() or synchronize().
   std::shared_ptr<const std::vector<float>> fetch(const void* device, std::size_t count);
@@ -77,7 +77,7 @@ class CudaContext {
   Arena scratch_;
   Buffer index_error_, fetched_error_;  // IndexError on the device; its pinned copy as of the last fetch
   Event fetched_;                       // after the last fetch
-  std::map<std::int64_t, Buffer> sinusoids_;
+  std::map<std::pair<int, int>, Buffer> sinusoids_;
   AttentionRoute attention_route_;
 };
 

@@ -16,28 +16,35 @@ namespace {
 constexpr int rows_at_once = 4;
 constexpr int table_positions = 1024;  // beyond, sinusoids are computed for each row
 
-/// sin or cos of position / 10000^(2 i / width) for the columns 2 i and 2 i + 1. In turns and double, so that nothing
+/// sin or cos of position / 10000^(2 i / divisor) for the columns 2 i and 2 i + 1. In turns and double, so that nothing
 /// is lost to a large angle.
-__device__ float sinusoid(int position, int column, int width) {
+__device__ float sinusoid(int position, int column, int divisor) {
   constexpr double log2_of_10000 = 13.287712379549449, turns_per_radian = 0.15915494309189535;
-  const double exponent = -static_cast<double>(column / 2 * 2) / width * log2_of_10000;
+  const double exponent = -static_cast<double>(column / 2 * 2) / divisor * log2_of_10000;
   const double turns = position * exp2(exponent) * turns_per_radian;
   const auto half_turns = static_cast<float>(2 * (turns - rint(turns)));
   return column % 2 == 0 ? sinpif(half_turns) : cospif(half_turns);
 }
 
 /// Writes the sinusoids of all positions below table_positions: [table_positions, width].
-__global__ void sinusoids_kernel(float* sinusoids, int width) {
+__global__ void sinusoids_kernel(float* sinusoids, int width, int divisor) {
   await_earlier_kernels();
   for (std::int64_t i = first_element(); i < table_positions * width; i += element_step()) {
-    sinusoids[i] = sinusoid(static_cast<int>(i / width), static_cast<int>(i % width), width);
+    sinusoids[i] = sinusoid(static_cast<int>(i / width), static_cast<int>(i % width), divisor);
   }
 }
+
+/// Positions as EmbeddingForward adds them.
+struct PositionVectors {
+  const float* first;  // [table_positions, width]
+  int divisor;         // EmbeddingForward::position_divisor()
+  bool zero_start;
+};
 
 /// Each warp takes a row.
 template <int n, class T>
 __global__ void embedding_forward_kernel(const int* ids, const int* positions, const T* table, int vocabulary, T* y,
-                                         std::int64_t rows, int width, const float* sinusoids, float scale,
+                                         std::int64_t rows, int width, PositionVectors vectors, float factor,
                                          DropoutKey key, IndexError* error) {
   await_earlier_kernels();
   const std::int64_t row = row_of_warp<rows_at_once>();
@@ -45,6 +52,7 @@ __global__ void embedding_forward_kernel(const int* ids, const int* positions, c
   const int id = ids[row], position = positions[row];
   if (!index_in_range(id, vocabulary, row, BadIndex::forward_ids, error)) return;
   if (!index_in_range(position, 0x7fffffff, row, BadIndex::forward_positions, error)) return;
+  const float scale = vectors.zero_start && position == 0 ? 0 : factor;
   const DeviceDropoutRow mask(key, row);
   const T* entry = table + static_cast<std::int64_t>(id) * width;
   const auto put = [&](float(&values)[n], int column) {
@@ -56,13 +64,13 @@ __global__ void embedding_forward_kernel(const int* ids, const int* positions, c
   };
   if (position < table_positions) {
     for_lane_pieces<n, 0>(width, [&](int, int column) {
-      auto known = piece_at<n>(sinusoids + static_cast<std::int64_t>(position) * width + column);
+      auto known = piece_at<n>(vectors.first + static_cast<std::int64_t>(position) * width + column);
       put(known.of, column);
     });
   } else {
     for_lane_pieces<n, 0>(width, [&](int, int column) {
       float computed[n];
-      for (int e = 0; e < n; ++e) computed[e] = sinusoid(position, column + e, width);
+      for (int e = 0; e < n; ++e) computed[e] = sinusoid(position, column + e, vectors.divisor);
       put(computed, column);
     });
   }
@@ -77,8 +85,9 @@ __global__ void number_rows_kernel(int* rows, int count) {
 /// are cut into segments, so that an id with a thousand rows (a comma) keeps many blocks busy. A run is all places of
 /// one id in one segment. The order of every sum depends on the ids alone.
 struct EmbeddingSums {
-  const unsigned* ids;  // [count]
-  const int* rows;      // [count]
+  const unsigned* ids;   // [count]
+  const int* rows;       // [count]
+  const int* positions;  // [count] by row: rows at position 0 add nothing; null: all rows add
   int count;
   int vocabulary, width;
   float factor;
@@ -149,6 +158,7 @@ __device__ inline Piece<float, n> sum_rows(const EmbeddingSums& sums, const T* d
     }
     for (int k = 0; k < together; ++k) {
       if (rows[k] < 0) break;
+      if (sums.positions != nullptr && sums.positions[rows[k]] == 0) continue;
       const DeviceDropoutRow mask(sums.key, rows[k]);
       for (int i = 0; i < n; ++i) {
         if (mask.keeps(column + i)) sum.of[i] += widen(values[k].of[i]) * sums.factor;
@@ -249,15 +259,15 @@ SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, CudaContex
   return {sorted_keys, rows};
 }
 
-/// The context's table, made when the width is new.
-const float* sinusoids_of(int width, CudaContext& context) {
-  Buffer& table = context.sinusoids(width);
+/// The context's table, made when width and divisor are new.
+const float* sinusoids_of(int width, int divisor, CudaContext& context) {
+  Buffer& table = context.sinusoids(width, divisor);
   if (table.data() == nullptr) {
     const std::int64_t elements = static_cast<std::int64_t>(table_positions) * width;
     table = allocate_device(static_cast<std::size_t>(elements) * sizeof(float));
     const WorkStream now(context.stream().handle());  // not only for the log: it is there from now on
     launch(EmbeddingForward::name, {elementwise_blocks(elements), elementwise_threads, now}, sinusoids_kernel,
-           static_cast<float*>(table.data()), width);
+           static_cast<float*>(table.data()), width, divisor);
   }
   return static_cast<const float*>(table.data());
 }
@@ -268,13 +278,15 @@ void run(const EmbeddingForward& op, CudaContext& context) {
   const std::int64_t rows = op.ids.shape[0];
   if (op.y.shape.elements() == 0) return;
   const auto width = static_cast<int>(op.y.shape[1]);
-  const float* sinusoids = sinusoids_of(width, context);
+  const auto divisor = static_cast<int>(op.position_divisor());
+  const PositionVectors vectors{
+      .first = sinusoids_of(width, divisor, context), .divisor = divisor, .zero_start = op.zero_start};
   with_device_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({width}, {op.table.data, op.y.data}, [&](auto n) {
       launch(op.name, {row_blocks<rows_at_once>(rows), rows_at_once * warp_lanes, context.stream()},
              embedding_forward_kernel<n, T>, op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(),
-             static_cast<int>(op.table.shape[0]), op.y.as<T>(), rows, width, sinusoids, op.scale, op.key,
+             static_cast<int>(op.table.shape[0]), op.y.as<T>(), rows, width, vectors, op.scale, op.key,
              context.index_error());
     });
   });
@@ -289,6 +301,7 @@ void run(const EmbeddingBackward& op, CudaContext& context) {
   const Tensor pieces = context.scratch().make({2 * segments, width}, DType::f32);
   const EmbeddingSums sums{.ids = sorted.ids,
                            .rows = sorted.rows,
+                           .positions = op.positions ? op.positions.as<int>() : nullptr,
                            .count = count,
                            .vocabulary = static_cast<int>(op.dtable.shape[0]),
                            .width = width,

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -181,6 +182,31 @@ TEST_F(HuggingfaceTest, MarianModelHasTheActivationButNoOtherEpsilon) {
   EXPECT_FALSE(fs::exists(output / "model.safetensors"));
   EXPECT_THAT(read_file(output / "README.md"),
               testing::HasSubstr("MarianMTModel has 1e-05 for the variance, this model 1e-06"));
+}
+
+TEST_F(HuggingfaceTest, OutputBiasAndZeroStartAreThoseOfPadding) {
+  const fs::path output = exported(checkpoint("  norm: post\n  decoder_start: zero\n  output_bias: true\n"));
+  std::vector<float> bias = ours("output.bias");
+  bias.push_back(-1e9F);
+  const SafetensorsReader reader(output / "model.safetensors");
+  EXPECT_EQ(values_of(reader.tensor("final_logits_bias", {1, 35})), bias);
+  EXPECT_EQ(Graph(output / "onnx" / "decoder_model_merged.onnx").values("final_logits_bias"), bias);
+  for (const char* file : {"config.json", "generation_config.json"}) {
+    EXPECT_EQ(parse_json(read_file(output / file)).value().at("decoder_start_token_id").as_int64(), 34);
+  }
+  for (const char* rest : {"weight", "bias"}) EXPECT_EQ(reader.find(std::string("lm_head.") + rest), nullptr);
+}
+
+TEST_F(HuggingfaceTest, PositionsOfMarianAreInTheGraphs) {
+  const fs::path output = exported(checkpoint("  norm: post\n  positions: marian\n"));
+  EXPECT_FALSE(fs::exists(output / "model.safetensors"));
+  EXPECT_THAT(read_file(output / "README.md"), testing::HasSubstr("this model those of Marian (model.positions"));
+  for (const char* side : {"encoder_model.onnx", "decoder_model_merged.onnx"}) {
+    const std::vector<float> positions = Graph(output / "onnx" / side).values("positions");
+    for (const std::size_t i : {0, 1, 2, 3}) {  // 10000^(-i/3): 1, 0.046, 0.0022, 0.0001
+      EXPECT_FLOAT_EQ(positions[8 + 2 * i], std::sin(std::pow(10000.F, -static_cast<float>(i) / 3)));
+    }
+  }
 }
 
 TEST_F(HuggingfaceTest, TokenizerHasEveryWayToJoinPieces) {

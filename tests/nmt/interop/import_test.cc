@@ -60,7 +60,8 @@ std::string with_tensor(std::string bytes, const std::string& name) {
 TEST_F(ImportTest, RoundTripIsBitEqual) {
   for (const std::string options :
        {"", "  tied_embeddings: none\n  norm: post\n  attention_bias: true\n  activation: swish\n",
-        "  tied_embeddings: decoder\n  activation: gelu\n  norm_epsilon: 1e-6\n"}) {
+        "  tied_embeddings: decoder\n  activation: gelu\n  norm_epsilon: 1e-6\n",
+        "  positions: marian\n  decoder_start: zero\n  output_bias: true\n"}) {
     fs::remove_all(folder_.path() / "checkpoint");
     const fs::path original = checkpoint(options), first = exported(original), back = imported(first);
     EXPECT_EQ(read_file(back / "weights.safetensors"), read_file(original / "weights.safetensors")) << options;
@@ -110,7 +111,7 @@ TEST_F(ImportTest, RefusesByNameWhatOursCannotCompute) {
   const auto refuses = [&](const std::string& bytes, const std::string& words) {
     EXPECT_THAT([&] { import_changed(folder, bytes); }, ThrowsMessage<Failure>(HasSubstr(words)));
   };
-  refuses(with_number(whole, "decoder/start_from_zero_embedding", 1), "decoder/start_from_zero_embedding is 1");
+  refuses(with_number(whole, "decoder/start_from_zero_embedding", 2), "decoder/start_from_zero_embedding is 2");
   refuses(with_number(whole, "encoder/activation", 4), "encoder/activation is 4, expected 0 (ReLU)");
   refuses(with_number(whole, "decoder/activation", 2), "decoder/activation is 2, expected 0");
   refuses(with_number(whole, "encoder/scale_embeddings", 0), "encoder/scale_embeddings is 0, expected 1");

@@ -229,9 +229,9 @@ TEST_P(Layers, CrossAttention) {
 }
 
 TEST_P(Layers, Embedding) {
-  for (const float dropout : {0.0f, 0.3f}) {
+  for (const auto& options : {EmbeddingOptions{}, {0.3f}, {0.3f, 4, true}}) {
     GradientCheck check(backend(), true);
-    const Embedding layer(Embedding::declare_table(check.store(), "table", 7, 6), dropout, 5);
+    const Embedding layer(Embedding::declare_table(check.store(), "table", 7, 6), options, 5);
     check.allocate();
     Sequences sequences = check.sequences({4, 1, 3}, 9);
     sequences.ids = check.ids({6, 0, 3, 3, 1, 3, 6, 2});
@@ -352,7 +352,9 @@ TEST_P(Layers, OutputProjectionLoss) {
   for (const std::int64_t rows :
        {1, 13, 257, 600}) {  // the last two need two and three chunks on the reference backend
     GradientCheck check(backend());
-    const OutputProjectionLoss layer(Embedding::declare_table(check.store(), "output", 9, 4), 0.1f);
+    const Parameter& table = Embedding::declare_table(check.store(), "output", 9, 4);
+    const Parameter* bias = rows == 13 || rows == 600 ? &OutputProjectionLoss::declare_bias(check.store(), 9) : nullptr;
+    const OutputProjectionLoss layer(table, bias, 0.1f);
     check.allocate();
     const auto& hidden = check.input(Shape{rows, 4});
     std::vector<std::int32_t> wanted;

@@ -23,12 +23,18 @@ struct Case {
   double dropout;
   bool language_model = false;
   Activation activation = Activation::relu;
+  bool as_marian = false;  // positions, output bias, and for translation the decoder's start
 };
 
 ModelConfig config_of(const Case& c) {
   ModelConfig config = small_config(c.norm, c.tied, c.dropout);
   if (c.language_model) config.encoder_layers = 0;
   config.activation = c.activation;
+  if (c.as_marian) {
+    config.positions = PositionSpacing::marian;
+    config.output_bias = true;
+    if (!c.language_model) config.decoder_start = DecoderStart::zero;
+  }
   return config;
 }
 
@@ -52,6 +58,10 @@ std::vector<Case> all_cases() {
       cases.push_back({backend, NormPosition::pre, TiedEmbeddings::all, 0.25, false, activation});
       cases.push_back({backend, NormPosition::post, TiedEmbeddings::none, 0, true, activation});
     }
+    for (const TiedEmbeddings tied : {TiedEmbeddings::all, TiedEmbeddings::none}) {
+      cases.push_back({backend, NormPosition::post, tied, 0.25, false, Activation::swish, true});
+    }
+    cases.push_back({backend, NormPosition::pre, TiedEmbeddings::all, 0.25, true, Activation::relu, true});
   }
   return cases;
 }
@@ -60,7 +70,8 @@ std::string name_of(const Case& c) {
   constexpr std::array tied = {"all", "decoder", "none"};
   return c.backend + (c.norm == NormPosition::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
          (c.dropout > 0 ? "_dropout" : "") + (c.language_model ? "_language_model" : "") +
-         (c.activation == Activation::relu ? "" : "_" + std::string(name_of(c.activation)));
+         (c.activation == Activation::relu ? "" : "_" + std::string(name_of(c.activation))) +
+         (c.as_marian ? "_as_marian" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelCase, testing::ValuesIn(all_cases()),

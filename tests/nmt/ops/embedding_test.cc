@@ -31,6 +31,30 @@ TEST_P(EmbeddingTest, EqualsReference) {
   }
 }
 
+/// As models of Marian have them: other frequencies, and zeros instead of the first token.
+TEST_P(EmbeddingTest, EqualsReferenceWithOtherSpacingAndZeroStart) {
+  for (const auto& [rows, vocabulary, width] : {std::tuple{1, 1, 4}, {301, 9, 128}, {700, 3, 510}}) {
+    const DropoutKey key{.key = 77, .first_row = 3, .probability = 0.25f};
+    const Tensor ids = tensors.integers(rows, vocabulary), positions = tensors.integers(rows, 4);
+    expect_as_reference(EmbeddingForward{.ids = ids,
+                                         .positions = positions,
+                                         .table = tensors.normal({vocabulary, width}, type()),
+                                         .y = tensors.zeros({rows, width}, type()),
+                                         .scale = 11.3f,
+                                         .key = key,
+                                         .divisor = width - 2,
+                                         .zero_start = true},
+                        {&EmbeddingForward::y});
+    expect_as_reference(EmbeddingBackward{.ids = ids,
+                                          .dy = tensors.normal({rows, width}, type()),
+                                          .dtable = tensors.normal({vocabulary, width}, DType::f32),
+                                          .scale = 11.3f,
+                                          .key = key,
+                                          .positions = positions},
+                        {&EmbeddingBackward::dtable});
+  }
+}
+
 /// Ids as text has them: some have hundreds of rows, most have one. Sums cross the borders of a GPU's segments of 256
 /// rows: begin before, fill, and end behind one.
 TEST_P(EmbeddingTest, EqualsReferenceForFrequentIds) {
@@ -66,14 +90,15 @@ TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
 
 /// The sinusoids that a backend keeps grow with the positions, or end at the 1024th, and follow the width.
 TEST_P(EmbeddingTest, SinusoidsAreTheSameFromCallToCall) {
-  for (const std::int64_t width : {64, 30, 64}) {
+  for (const auto& [width, divisor] : {std::pair{64, 0}, {30, 0}, {30, 28}, {64, 0}}) {
     for (const std::int64_t longest : {3, 700, 40, 1023, 1024, 5000}) {
       expect_as_reference(EmbeddingForward{.ids = tensors.integers(5, 10),
                                            .positions = tensors.list({0, 1, 2, 3, static_cast<std::int32_t>(longest)}),
                                            .table = tensors.normal({10, width}, type()),
                                            .y = tensors.zeros({5, width}, type()),
                                            .scale = 8,
-                                           .key = {}},
+                                           .key = {},
+                                           .divisor = divisor},
                           {&EmbeddingForward::y});
     }
   }

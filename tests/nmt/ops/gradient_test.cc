@@ -75,8 +75,11 @@ TEST(ReferenceGradient, Embedding) {
   positions.values = {0, 1, 2, 3};
   const DropoutKey key{.key = 9, .probability = 0.3f};
   const Matrix table = random(5, 6, 1), dy = random(4, 6, 2);
-  expect_gradient(embedding_backward(ids, dy, 5, 2.5, key), table,
-                  [&](const Matrix& at) { return dot(dy, embedding(ids, positions, at, 2.5, key)); });
+  for (const bool zero_start : {false, true}) {
+    const EmbeddingFormula formula{.scale = 2.5, .key = key, .zero_start = zero_start};
+    expect_gradient(embedding_backward(ids, positions, dy, 5, formula), table,
+                    [&](const Matrix& at) { return dot(dy, embedding(ids, positions, at, formula)); });
+  }
 }
 
 TEST(ReferenceGradient, Attention) {

@@ -112,6 +112,8 @@ TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
   const std::vector<std::vector<std::string>> of_key = {
       {"model.norm", "pre", "post"},
       {"model.activation", "relu", "swish", "gelu"},
+      {"model.positions", "sinusoid", "marian"},
+      {"model.decoder_start", "bos", "zero"},
       {"model.tied_embeddings", "all", "decoder", "none"},
       {"optimizer.schedule", "inverse-sqrt", "linear", "cosine", "constant"},
       {"training.precision", "bf16", "f32"},
@@ -351,6 +353,12 @@ TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {
               std::string::npos);
   }
   EXPECT_NE(message_of("data:\n  folder: d\nmodel:\n  heads: 7\n").find("7 does not divide"), std::string::npos);
+  EXPECT_NE(message_of("data: {folder: d}\nmodel: {width: 2, heads: 1, positions: marian}\n")
+                .find("model.width: 2 is below 4, which model.positions: marian needs"),
+            std::string::npos);
+  EXPECT_NE(message_of("task: gssm\npreset: lm-288\ndata: {folder: d}\nmodel: {decoder_start: zero}\n")
+                .find("model.decoder_start: zero is for translation"),
+            std::string::npos);
   EXPECT_NE(message_of("name: x\n").find("data.folder"), std::string::npos);
 }
 
