@@ -78,6 +78,7 @@ void import_model(ImportArguments& arguments) {
   ImportOptions& options = arguments.options;
   options.command = fmt::format("nmt import {} --output {}", options.input.string(), arguments.output);
   if (!options.vocabulary.empty()) options.command += " --vocabulary " + options.vocabulary.string();
+  if (options.positions != PositionSpacing::sinusoid) options.command += " --positions marian";
   const ModelConfig model = import_checkpoint(options, arguments.output);
   fmt::print("{}: {}+{} layers, width {}, {} heads; train on with --config {}/config.yaml training.start_from={}\n",
              arguments.output, model.encoder_layers, model.decoder_layers, model.width, model.heads, arguments.output,
@@ -91,14 +92,19 @@ void add_import(CLI::App& app) {
   const auto arguments = std::make_shared<ImportArguments>();
   command
       ->add_option("model", arguments->options.input,
-                   "folder that ctranslate2.Translator loads, or an unpacked package of Argos Translate")
+                   "folder that ctranslate2.Translator loads, an unpacked package of Argos Translate, or a folder of a "
+                   "MarianMTModel of Hugging Face")
       ->required()
       ->type_name("DIR");
   command->add_option("--output", arguments->output, "folder of the new checkpoint; must not exist")->required();
   command
       ->add_option("--vocabulary", arguments->options.vocabulary,
-                   "SentencePiece model; default: sentencepiece.model of the folder")
+                   "CTranslate2 only: SentencePiece model; default: sentencepiece.model of the folder")
       ->type_name("FILE");
+  add_choice(
+      *command, "--positions", arguments->options.positions, position_spacings(),
+      "Hugging Face only: positions; sinusoid: as transformers computes them; marian: those that Marian trained with, "
+      "of a model that was converted from it");
   command->callback([arguments] { import_model(*arguments); });
 }
 

@@ -43,7 +43,8 @@ EvaluationSet text_set(const std::filesystem::path& source, const std::filesyste
          references.size());
   }
   return {.name = source.filename().string(),
-          .corpus = Corpus::from_memory(encode_lines(sources, vocabulary, 0), encode_lines(references, vocabulary, 0)),
+          .corpus = Corpus::from_memory(encode_lines(sources, TextSide::source, vocabulary, 0),
+                                        encode_lines(references, TextSide::target, vocabulary, 0)),
           .references = std::move(references)};
 }
 

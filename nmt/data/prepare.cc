@@ -214,8 +214,8 @@ class Preparation {
         target.push_back(std::move(round.target[i]));
         pairs.push_back(first + i);
       }
-      const auto source_ids = encode_lines(source, vocabulary, options_.threads);
-      const auto target_ids = encode_lines(target, vocabulary, options_.threads);
+      const auto source_ids = encode_lines(source, TextSide::source, vocabulary, options_.threads);
+      const auto target_ids = encode_lines(target, TextSide::target, vocabulary, options_.threads);
       for (std::size_t i = 0; i < pairs.size(); ++i) {
         const auto finding = judge(count(source_ids[i]), count(target_ids[i]));
         if (!finding || (finding != Finding::too_many_pieces && !judge_unknown)) continue;
@@ -312,8 +312,8 @@ class Preparation {
   }
 
   void encode(const Rounds& round, SetWork& set, const Vocabulary& vocabulary, Encoded& files) const {
-    const auto source = encode_lines(round.source, vocabulary, options_.threads);
-    const auto target = encode_lines(round.target, vocabulary, options_.threads);
+    const auto source = encode_lines(round.source, TextSide::source, vocabulary, options_.threads);
+    const auto target = encode_lines(round.target, TextSide::target, vocabulary, options_.threads);
     const std::vector<std::string> decoded = decode_lines(target, vocabulary, options_.threads);
     for (std::size_t i = 0; i < source.size(); ++i) {
       const auto source_pieces = count(source[i]), target_pieces = count(target[i]);

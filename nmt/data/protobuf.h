@@ -81,6 +81,8 @@ class MessageReader {
   }
   int field() const { return field_; }
   std::uint64_t integer() const { return integer_; }
+  /// Number of bytes behind the field.
+  std::size_t left() const { return rest_.size(); }
   /// The bytes of a string or a message.
   std::string_view bytes() const { return bytes_; }
   /// 0 if the field is no float.

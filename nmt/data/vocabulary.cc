@@ -7,6 +7,7 @@
 #include <functional>
 #include <future>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -56,15 +57,73 @@ void require(const sentencepiece::util::Status& status, std::string_view operati
 }  // namespace
 
 struct Vocabulary::Model {
+  using Processor = sentencepiece::SentencePieceProcessor;
   std::string bytes, digest;
-  sentencepiece::SentencePieceProcessor processor;
+  Processor source;
+  std::optional<Processor> target;
 
   void check(std::int32_t id) const {
-    if (id < 0 || id >= processor.GetPieceSize()) {
-      fail("vocabulary: id {}, expected 0 to {}", id, processor.GetPieceSize() - 1);
+    if (id < 0 || id >= source.GetPieceSize()) {
+      fail("vocabulary: id {}, expected 0 to {}", id, source.GetPieceSize() - 1);
+    }
+  }
+  bool is_control(std::int32_t id) const { return source.IsControl(id) && (!target || target->IsControl(id)); }
+  const std::string& piece(std::int32_t id) const {
+    return target && source.IsControl(id) ? target->IdToPiece(id) : source.IdToPiece(id);
+  }
+  /// Throws Failure unless both models have the same pieces.
+  void check_pieces(const std::string& name) const {
+    if (target->GetPieceSize() != source.GetPieceSize()) {
+      fail("{}: the model of the source has {} pieces, that of the target {}", name, source.GetPieceSize(),
+           target->GetPieceSize());
+    }
+    for (std::int32_t id = 0; id < source.GetPieceSize(); ++id) {
+      const bool is_of_one = source.IsControl(id) != target->IsControl(id);
+      if (is_of_one || source.IdToPiece(id) == target->IdToPiece(id)) continue;
+      fail("{}: piece {} is '{}' in the model of the source, '{}' in that of the target", name, id,
+           printable(source.IdToPiece(id)), printable(target->IdToPiece(id)));
     }
   }
 };
+
+namespace {
+
+/// Throws Failure naming the file if it is no model with our control ids.
+void load_model(std::string_view bytes, const std::string& name, sentencepiece::SentencePieceProcessor& processor) {
+  if (bytes.empty() || !processor.LoadFromSerializedProto({bytes.data(), bytes.size()}).ok()) {
+    fail("{}: not a SentencePiece model", name);
+  }
+  if (processor.unk_id() == unk_id && processor.bos_id() == bos_id && processor.eos_id() == eos_id &&
+      processor.pad_id() < 0) {
+    return;
+  }
+  fail("{}: control ids are unk={}, bos={}, eos={}, pad={}; expected unk={}, bos={}, eos={} and no pad (-1)", name,
+       processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id(), unk_id, bos_id, eos_id);
+}
+
+// A field that SentencePiece ignores: its messages leave the numbers from 200 to others.
+constexpr int target_model_field = 1000;
+
+}  // namespace
+
+VocabularyModels split_models(std::string_view file) {
+  VocabularyModels models;
+  std::string_view rest = file;
+  for (MessageReader fields(file); fields.next();) {
+    if (fields.field() == target_model_field) {
+      models.target = fields.bytes();
+    } else {
+      models.source += rest.substr(0, rest.size() - fields.left());
+    }
+    rest = file.substr(file.size() - fields.left());
+  }
+  return models;
+}
+
+std::string join_models(const VocabularyModels& models) {
+  if (models.target.empty()) return models.source;
+  return models.source + Message().bytes(target_model_field, models.target).text();
+}
 
 Vocabulary Vocabulary::load(const std::filesystem::path& file) {
   return from_bytes(read_file(file), file.string());
@@ -74,42 +133,57 @@ Vocabulary Vocabulary::from_bytes(std::string_view bytes, const std::string& nam
   auto model = std::make_shared<Model>();
   model->bytes = bytes;
   model->digest = sha256_hex(bytes);
-  auto& processor = model->processor;
-  if (bytes.empty() || !processor.LoadFromSerializedProto({bytes.data(), bytes.size()}).ok()) {
-    fail("{}: not a SentencePiece model", name);
-  }
-  if (processor.unk_id() != unk_id || processor.bos_id() != bos_id || processor.eos_id() != eos_id ||
-      processor.pad_id() >= 0) {
-    fail("{}: control ids are unk={}, bos={}, eos={}, pad={}; expected unk={}, bos={}, eos={} and no pad (-1)", name,
-         processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id(), unk_id, bos_id, eos_id);
+  load_model(bytes, name, model->source);
+  if (const std::string target = split_models(bytes).target; !target.empty()) {
+    load_model(target, name + " (target)", model->target.emplace());
+    model->check_pieces(name);
   }
   return Vocabulary(std::move(model));
 }
 
-std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
+std::vector<std::int32_t> Vocabulary::encode(std::string_view text, TextSide side) const {
   std::vector<int> ids;
-  require(model_->processor.Encode({text.data(), text.size()}, &ids), "vocabulary: encode");
+  const Model::Processor& processor = side == TextSide::target && model_->target ? *model_->target : model_->source;
+  require(processor.Encode({text.data(), text.size()}, &ids), "vocabulary: encode");
   return {ids.begin(), ids.end()};
 }
 
+namespace {
+
+/// The text of pieces of which the model does not have all.
+std::string joined_text(const sentencepiece::SentencePieceProcessor& model, const std::vector<std::string>& pieces) {
+  constexpr std::string_view space = "\u2581";
+  std::string text;
+  require(model.Decode(pieces, &text), "vocabulary: decode");
+  // SentencePiece leaves the space in pieces that it does not know.
+  for (std::size_t at = 0; (at = text.find(space, at)) != std::string::npos; ++at) text.replace(at, space.size(), " ");
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+}  // namespace
+
 std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
   std::vector<int> kept;
+  std::vector<std::string> pieces;
   for (const std::int32_t id : ids) {
     model_->check(id);
-    if (!model_->processor.IsControl(id)) kept.push_back(id);
+    if (model_->is_control(id)) continue;
+    kept.push_back(id);
+    if (model_->target) pieces.push_back(model_->piece(id));
   }
+  if (model_->target) return joined_text(*model_->target, pieces);
   std::string text;
-  require(model_->processor.Decode(kept, &text), "vocabulary: decode");
+  require(model_->source.Decode(kept, &text), "vocabulary: decode");
   return text;
 }
 
 const std::string& Vocabulary::piece(std::int32_t id) const {
   model_->check(id);
-  return model_->processor.IdToPiece(id);
+  return model_->piece(id);
 }
 
 std::int32_t Vocabulary::size() const {
-  return model_->processor.GetPieceSize();
+  return model_->source.GetPieceSize();
 }
 const std::string& Vocabulary::bytes() const {
   return model_->bytes;
@@ -135,6 +209,10 @@ void check_symbols(const std::vector<std::string>& symbols) {
 }
 
 std::string with_symbols(const std::string& model, const std::vector<std::string>& symbols) {
+  if (const VocabularyModels models = split_models(model); !models.target.empty()) {
+    return join_models(
+        {.source = with_symbols(models.source, symbols), .target = with_symbols(models.target, symbols)});
+  }
   // Numbers of fields and of a type: sentencepiece_model.proto.
   constexpr int pieces_field = 1, text_field = 1, score_field = 2, type_field = 3;
   constexpr std::int64_t user_defined = 4;
@@ -211,10 +289,10 @@ void for_each_line(std::size_t lines, int threads, const std::function<void(std:
 
 }  // namespace
 
-std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, const Vocabulary& vocabulary,
-                                                    int threads) {
+std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, TextSide side,
+                                                    const Vocabulary& vocabulary, int threads) {
   std::vector<std::vector<std::int32_t>> ids(lines.size());
-  for_each_line(lines.size(), threads, [&](std::size_t i) { ids[i] = vocabulary.encode(lines[i]); });
+  for_each_line(lines.size(), threads, [&](std::size_t i) { ids[i] = vocabulary.encode(lines[i], side); });
   return ids;
 }
 

@@ -27,17 +27,21 @@ struct VocabularyOptions {
   std::vector<std::string> symbols;  // texts that are one piece each wherever they occur, such as >>fra<<; of `size`
 };
 
-/// A SentencePiece model that converts between text and subword ids. Thread-safe; copies share the model.
+enum class TextSide { source, target };
+
+/// A SentencePiece model that converts between text and subword ids, or two over one table: one that cuts the source,
+/// and in its file, as the field target_model_field, one that cuts and joins the target. Thread-safe; copies share the
+/// model.
 class Vocabulary {
  public:
-  /// Throws Failure naming the file if it is not a SentencePiece model, or if its control ids are not unk=0, bos=1,
-  /// eos=2 without padding.
+  /// Throws Failure naming the file if it is not a SentencePiece model, if its control ids are not unk=0, bos=1, eos=2
+  /// without padding, or if the pieces of two models differ, but for control pieces where only one has a piece.
   static Vocabulary load(const std::filesystem::path& file);
   /// Loads a model from the content of its file; `name` is for messages.
   static Vocabulary from_bytes(std::string_view model, const std::string& name);
 
   /// Returns ids without <s> and </s>. Deterministic.
-  std::vector<std::int32_t> encode(std::string_view text) const;
+  std::vector<std::int32_t> encode(std::string_view text, TextSide side = TextSide::source) const;
   /// Converts ids to text, dropping <s> and </s>. Throws Failure if an id lies outside the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
 
@@ -62,6 +66,13 @@ class Vocabulary {
 /// lines over 16 KiB. Throws Failure with SentencePiece's reason, for example too little text for the requested size.
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line);
 
+/// The models in a vocabulary's file: of the source, or of both sides if `target` is empty.
+struct VocabularyModels {
+  std::string source, target;
+};
+VocabularyModels split_models(std::string_view file);
+std::string join_models(const VocabularyModels& models);
+
 /// Throws UsageFailure unless each symbol is text without space, comma and quotation mark, and differs from the others.
 void check_symbols(const std::vector<std::string>& symbols);
 /// The content of a SentencePiece model's file with a piece more at the end for each symbol that it does not have; the
@@ -74,8 +85,8 @@ std::string sentencepiece_version();
 
 /// Encodes each line to subword ids with `threads` threads (0: one per available CPU). The result does not depend on
 /// the number of threads. Throws Failure.
-std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, const Vocabulary& vocabulary,
-                                                    int threads);
+std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, TextSide side,
+                                                    const Vocabulary& vocabulary, int threads);
 
 /// Decodes each line's ids to text, likewise.
 std::vector<std::string> decode_lines(const std::vector<std::vector<std::int32_t>>& ids, const Vocabulary& vocabulary,

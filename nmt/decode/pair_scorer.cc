@@ -71,7 +71,7 @@ void PairInput::encode(const Side& side, const std::vector<std::string>& lines,
   if (options_.truncate) {
     for (std::string& text : texts) cut_text(text, max_cut_bytes);
   }
-  ids = encode_lines(texts, vocabulary_, options_.threads);
+  ids = encode_lines(texts, &side == &source_ ? TextSide::source : TextSide::target, vocabulary_, options_.threads);
   const auto max_pieces = static_cast<std::size_t>(options_.max_pieces);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (ids[i].size() <= max_pieces && texts[i].size() == lines[i].size()) continue;

@@ -243,7 +243,9 @@ void write_ctranslate2(const ExportedModel& model, Quantization quantization, co
   json::array pieces;
   for (std::int32_t id = 0; id < model.vocabulary.size(); ++id) pieces.emplace_back(model.vocabulary.piece(id));
   write_file_atomically(folder / "shared_vocabulary.json", to_text(pieces) + "\n");
-  write_file_atomically(folder / "sentencepiece.model", model.vocabulary.bytes());
+  const VocabularyModels models = split_models(model.vocabulary.bytes());
+  write_file_atomically(folder / "sentencepiece.model", models.source);
+  if (!models.target.empty()) write_file_atomically(folder / "target.spm", models.target);
 }
 
 }  // namespace babelring

@@ -6,6 +6,7 @@
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/mapped_file.h"
 #include "nmt/interop/import.h"
 
 namespace babelring {
@@ -274,7 +275,10 @@ std::string read_vocabulary(const fs::path& folder, const fs::path& given) {
     throw UsageFailure(
         fmt::format("import: {} has no sentencepiece.model; expected --vocabulary FILE", folder.string()));
   }
-  const Vocabulary vocabulary = Vocabulary::load(file);
+  const fs::path target = file.parent_path() / "target.spm";
+  const std::string models =
+      join_models({.source = read_file(file), .target = fs::exists(target) ? read_file(target) : ""});
+  const Vocabulary vocabulary = Vocabulary::from_bytes(models, file.string());
   const fs::path list = folder / "shared_vocabulary.json";
   if (!fs::exists(list)) {
     fail("{}: No such file; separate vocabularies of source and target are not supported", list.string());
@@ -300,8 +304,9 @@ ImportedModel read_ctranslate2(const fs::path& folder, const fs::path& vocabular
   const double epsilon = check_config(folder / "config.json");
   ImportedModel imported;
   imported.vocabulary = read_vocabulary(folder, vocabulary);
-  imported.file = MappedFile(folder / "model.bin");
-  Contents contents(folder / "model.bin", imported.file);
+  const auto file = std::make_shared<MappedFile>(folder / "model.bin");
+  imported.file = file;
+  Contents contents(folder / "model.bin", *file);
   imported.model = take_shape(contents);
   imported.model.norm_epsilon = epsilon;
   imported.names = ctranslate2_names(imported.model.tied_embeddings == TiedEmbeddings::none);

@@ -266,6 +266,36 @@ std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const For
   return tensors;
 }
 
+std::vector<std::int64_t> sines_first(std::int64_t width) {
+  std::vector<std::int64_t> from;
+  for (const std::int64_t first : {0, 1}) {
+    for (std::int64_t feature = first; feature < width; feature += 2) from.push_back(feature);
+  }
+  return from;
+}
+
+std::vector<std::int64_t> alternating(std::int64_t width) {
+  std::vector<std::int64_t> from;
+  for (std::int64_t pair = 0; pair < width / 2; ++pair) from.insert(from.end(), {pair, pair + width / 2});
+  return from;
+}
+
+std::vector<float> with_features(std::span<const float> values, std::int64_t columns, StreamAxis stream,
+                                 std::span<const std::int64_t> from) {
+  const std::int64_t rows = std::ssize(values) / columns;
+  const bool by_rows = stream == StreamAxis::rows, by_columns = !by_rows && columns > 1;
+  std::vector<float> result;
+  result.reserve(values.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t begin = (by_rows ? from[static_cast<std::size_t>(row)] : row) * columns;
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int64_t other = by_columns ? from[static_cast<std::size_t>(column)] : column;
+      result.push_back(values[static_cast<std::size_t>(begin + other)]);
+    }
+  }
+  return result;
+}
+
 std::vector<float> sinusoids(std::int64_t width, std::int64_t divisor) {
   std::vector<float> table(static_cast<std::size_t>(exported_positions * width));
   for (std::int64_t column = 0; column < width; ++column) {

@@ -65,6 +65,16 @@ struct ForeignTensor {
 /// occurs several times. Throws Failure for a weight that has no name in the format.
 std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const FormatNames& names);
 
+/// The order of features in the residual stream of models whose positions have all sines before all cosines: feature i
+/// of theirs is feature sines_first(width)[i] of ours, and feature i of ours is feature alternating(width)[i] of
+/// theirs.
+std::vector<std::int64_t> sines_first(std::int64_t width);
+std::vector<std::int64_t> alternating(std::int64_t width);
+/// The values of a matrix [rows, columns] or, with 1 column, of a vector, with feature `from[i]` as feature i along the
+/// axis of the stream. A vector whose axis is `columns` (the bias of a Linear that reads the stream) has no features.
+std::vector<float> with_features(std::span<const float> values, std::int64_t columns, StreamAxis stream,
+                                 std::span<const std::int64_t> from);
+
 /// Positions in an exported model. The other programs fail beyond the last one.
 inline constexpr std::int64_t exported_positions = 4096;
 
@@ -77,6 +87,9 @@ std::vector<float> sinusoids(std::int64_t width, std::int64_t divisor);
 /// The bias of the output projection, zeros without ModelConfig::output_bias, and `never_chosen` for <pad> at the end.
 std::vector<float> padded_output_bias(const ExportedModel& model);
 
+/// The tensor names of MarianMTModel in model.safetensors.
+extern const FormatNames marian_names;
+
 /// The tensor names of CTranslate2. `separate_output`: the output projection is not tied to the decoder's embeddings.
 FormatNames ctranslate2_names(bool separate_output);
 
@@ -84,9 +97,9 @@ FormatNames ctranslate2_names(bool separate_output);
 enum class Quantization { float32, bfloat16, int8 };
 const Choices<Quantization>& quantizations();
 
-/// Writes model.bin (binary version 6, TransformerSpec revision 7), config.json, shared_vocabulary.json and
-/// sentencepiece.model into an existing folder. Throws Failure if a tensor has 4 GiB or more, which the format cannot
-/// hold.
+/// Writes model.bin (binary version 6, TransformerSpec revision 7), config.json, shared_vocabulary.json,
+/// sentencepiece.model and, where the target has a model of its own, target.spm into an existing folder. Throws Failure
+/// if a tensor has 4 GiB or more, which the format cannot hold.
 void write_ctranslate2(const ExportedModel& model, Quantization quantization, const std::filesystem::path& folder);
 
 /// Writes encoder_model.onnx and decoder_model_merged.onnx (opset 17) into an existing folder. The vocabulary has one

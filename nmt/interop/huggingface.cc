@@ -91,32 +91,6 @@ constexpr ModuleRule marian_modules[] = {
     {"decoder.*.feed_forward_norm", "model.decoder.layers.*.final_layer_norm", StreamAxis::rows},
 };
 
-constexpr FormatNames marian_names = {
-    .separator = ".", .norm_gain = "weight", .norm_bias = "bias", .modules = marian_modules};
-
-/// Feature `theirs` of the residual stream is this one of ours: their positions have all sines before all cosines, ours
-/// alternate.
-std::int64_t our_feature(std::int64_t theirs, std::int64_t width) {
-  return theirs < width / 2 ? 2 * theirs : 2 * (theirs - width / 2) + 1;
-}
-
-/// `tensor` with the features of the residual stream in their order.
-std::vector<float> reordered(const ConstTensor& tensor, StreamAxis stream) {
-  const auto* values = tensor.as<float>();
-  std::vector<float> result(static_cast<std::size_t>(tensor.shape.elements()));
-  const bool is_matrix = tensor.shape.rank() == 2;
-  const std::int64_t columns = is_matrix ? tensor.columns() : 1, rows = tensor.shape[0];
-  const bool by_rows = stream == StreamAxis::rows, by_columns = !by_rows && is_matrix;  // a bias of q or fc1: neither
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t from = (by_rows ? our_feature(row, rows) : row) * columns;
-    for (std::int64_t column = 0; column < columns; ++column) {
-      result[static_cast<std::size_t>(row * columns + column)] =
-          values[from + (by_columns ? our_feature(column, columns) : column)];
-    }
-  }
-  return result;
-}
-
 struct StoredTensor {
   Shape shape;
   std::function<std::vector<float>()> values;
@@ -125,13 +99,17 @@ struct StoredTensor {
 void write_safetensors_model(const ExportedModel& model, const std::filesystem::path& file) {
   const std::int64_t pieces = model.vocabulary.size();
   const std::vector<ForeignTensor> tensors = foreign_tensors(model.weights, marian_names);
+  const std::vector<std::int64_t> order = sines_first(model.config.model.width);
   std::map<std::string, StoredTensor> stored;
   for (const ForeignTensor& foreign : tensors) {
     if (foreign.ours == "output.bias") continue;  // final_logits_bias
     const Shape& shape = foreign.tensor.shape;
     const bool is_linear = foreign.ours.ends_with(".weight"), is_table = shape.rank() == 2 && !is_linear;
-    const auto values = [&foreign, is_table] {
-      std::vector<float> result = reordered(foreign.tensor, foreign.rule->stream);
+    const auto values = [&foreign, &order, is_table] {
+      const ConstTensor& tensor = foreign.tensor;
+      const std::span<const float> ours(tensor.as<float>(), static_cast<std::size_t>(tensor.shape.elements()));
+      const std::int64_t columns = tensor.shape.rank() == 2 ? tensor.columns() : 1;
+      std::vector<float> result = with_features(ours, columns, foreign.rule->stream, order);
       if (is_table) result.resize(result.size() + static_cast<std::size_t>(foreign.tensor.columns()));  // <pad>
       return result;
     };
@@ -156,14 +134,25 @@ void write_safetensors_model(const ExportedModel& model, const std::filesystem::
 
 /// For MarianTokenizer of Python, which has a vocabulary in JSON beside two SentencePiece models.
 void write_marian_tokenizer(const Vocabulary& vocabulary, const std::filesystem::path& folder) {
+  const VocabularyModels models = split_models(vocabulary.bytes());
   json::object ids;
-  for (std::int32_t id = 0; id < vocabulary.size(); ++id) ids[vocabulary.piece(id)] = id;
+  constexpr std::string_view space = "\u2581";
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+    std::string_view piece = vocabulary.piece(id);
+    const bool is_language = piece.starts_with("\u2581>>") && piece.ends_with("<<");
+    if (is_language) piece.remove_prefix(space.size());  // MarianTokenizer cuts it off the text
+    ids[piece] = id;
+  }
   ids[pad_piece] = vocabulary.size();
   write_file_atomically(folder / "vocab.json", to_text(ids) + "\n");
-  for (const char* side : {"source.spm", "target.spm"}) write_file_atomically(folder / side, vocabulary.bytes());
+  write_file_atomically(folder / "source.spm", models.source);
+  write_file_atomically(folder / "target.spm", models.target.empty() ? models.source : models.target);
 }
 
 }  // namespace
+
+const FormatNames marian_names = {
+    .separator = ".", .norm_gain = "weight", .norm_bias = "bias", .modules = marian_modules};
 
 std::string huggingface_omission(const ModelConfig& model) {
   constexpr double epsilon = 1e-5;  // of torch.nn.LayerNorm

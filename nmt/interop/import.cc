@@ -34,6 +34,10 @@ float widened_half(std::uint16_t half) {
   return negative ? -value : value;
 }
 
+/// Output bias of a piece that the other model does not have, whose row is zeros: e^-50 of the mass of a logit of 0,
+/// below the precision of f32, and with label smoothing no more than 50 / pieces of the loss.
+constexpr float absent_piece_bias = -50;
+
 /// The tensors of a model of ours, taken from those of another program.
 class Assembly {
  public:
@@ -54,7 +58,7 @@ class Assembly {
       check_shape(foreign, found->second, part_shape(parameter, foreign));
       used_.push_back(foreign.name);
       if (found->second.bytes.data() == whole) continue;  // another name of the same
-      std::vector<float> more = found->second.values();
+      std::vector<float> more = in_our_order(parameter, *foreign.rule, found->second.values());
       if (whole != nullptr) {
         require_equal(foreign.name, more, values);
       } else if (values.empty()) {
@@ -81,11 +85,33 @@ class Assembly {
   }
 
  private:
+  /// Whether the tensor has a row for each piece.
+  static bool has_pieces(const Parameter& parameter) {
+    return parameter.name == "output.bias" || (parameter.shape.rank() == 2 && !parameter.name.ends_with(".weight"));
+  }
+  std::vector<float> in_our_order(const Parameter& parameter, const ModuleRule& rule, std::vector<float> theirs) const {
+    const std::int64_t columns = parameter.shape.rank() == 2 ? parameter.shape[1] : 1;
+    if (imported_.sines_first && parameter.name != "output.bias") {
+      theirs = with_features(theirs, columns, rule.stream, alternating(imported_.model.width));
+    }
+    if (imported_.rows.empty() || !has_pieces(parameter)) return theirs;
+    std::vector<float> ours;
+    ours.reserve(imported_.rows.size() * static_cast<std::size_t>(columns));
+    for (const std::int64_t row : imported_.rows) {
+      if (row < 0) {
+        ours.insert(ours.end(), static_cast<std::size_t>(columns), columns == 1 ? absent_piece_bias : 0);
+      } else {
+        ours.insert(ours.end(), theirs.begin() + row * columns, theirs.begin() + (row + 1) * columns);
+      }
+    }
+    return ours;
+  }
   static std::string expected(const std::vector<std::int64_t>& shape) { return "expected " + shape_text(shape); }
-  static std::vector<std::int64_t> part_shape(const Parameter& parameter, const ForeignName& foreign) {
+  std::vector<std::int64_t> part_shape(const Parameter& parameter, const ForeignName& foreign) const {
     std::vector<std::int64_t> shape;
     for (int axis = 0; axis < parameter.shape.rank(); ++axis) shape.push_back(parameter.shape[axis]);
     shape.front() /= foreign.rule->parts;
+    if (!imported_.rows.empty() && has_pieces(parameter)) shape.front() = imported_.their_rows;
     return shape;
   }
   void check_shape(const ForeignName& foreign, const ImportedTensor& tensor, const std::vector<std::int64_t>& shape) {
@@ -105,9 +131,27 @@ class Assembly {
 ImportedModel read_model(const ImportOptions& options) {
   const fs::path& input = options.input;
   if (!fs::exists(input)) fail("import: {}: No such file or directory", input.string());
-  if (fs::is_regular_file(input / "model.bin")) return read_ctranslate2(input, options.vocabulary);
-  if (fs::is_regular_file(input / "model" / "model.bin")) return read_ctranslate2(input / "model", options.vocabulary);
-  throw UsageFailure(fmt::format("import: {}: found no model.bin, expected a folder for CTranslate2", input.string()));
+  for (const fs::path& folder : {input, input / "model"}) {
+    if (!fs::is_regular_file(folder / "model.bin")) continue;
+    if (options.positions != PositionSpacing::sinusoid) {
+      throw UsageFailure("--positions: a model of CTranslate2 has a table of its positions");
+    }
+    return read_ctranslate2(folder, options.vocabulary);
+  }
+  if (fs::is_regular_file(input / "model.safetensors")) {
+    if (!options.vocabulary.empty()) throw UsageFailure("--vocabulary: a model of Hugging Face has source.spm");
+    return read_huggingface(input, options.positions);
+  }
+  if (fs::is_regular_file(input / "pytorch_model.bin")) {
+    throw UsageFailure(
+        fmt::format("import: {}: found pytorch_model.bin, a pickle, expected model.safetensors; Python makes it by "
+                    "transformers.MarianMTModel.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)",
+                    input.string()));
+  }
+  throw UsageFailure(fmt::format(
+      "import: {}: found neither model.bin nor model.safetensors, expected a folder for CTranslate2 or of a "
+      "MarianMTModel of Hugging Face",
+      input.string()));
 }
 
 /// A configuration with this model. Throws Failure if an option of the model is out of its range.

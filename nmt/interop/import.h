@@ -2,11 +2,11 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/mapped_file.h"
 #include "nmt/interop/export.h"
 
 namespace babelring {
@@ -25,11 +25,16 @@ struct ImportedTensor {
 
 /// A model of another program, before its tensors have found their places.
 struct ImportedModel {
-  MappedFile file;
+  std::shared_ptr<const void> file;  // that the tensors view
   ModelConfig model;
   std::string vocabulary;  // content of the SentencePiece model's file
   FormatNames names;
   std::map<std::string, ImportedTensor> tensors;  // by their names in the format
+  /// The row of theirs that each row of our tables and output bias is; -1: none, zeros, and a bias at which it is never
+  /// chosen. Empty: the same.
+  std::vector<std::int64_t> rows;
+  std::int64_t their_rows = 0;  // of tables, if `rows` is not empty
+  bool sines_first = false;     // the order of their features; false: ours
 };
 
 /// Reads a folder for CTranslate2's Translator: model.bin (binary version 5 or 6) with matrices in f32, f16 or bf16,
@@ -38,8 +43,13 @@ struct ImportedModel {
 /// something that ours cannot.
 ImportedModel read_ctranslate2(const std::filesystem::path& folder, const std::filesystem::path& vocabulary);
 
+/// Reads a folder of a MarianMTModel: config.json, model.safetensors in f32, f16 or bf16, vocab.json, source.spm and
+/// target.spm. `positions`: those that the model was trained with. Throws Failure as above.
+ImportedModel read_huggingface(const std::filesystem::path& folder, PositionSpacing positions);
+
 struct ImportOptions {
   std::filesystem::path input, vocabulary;
+  PositionSpacing positions = PositionSpacing::sinusoid;  // of a folder of Hugging Face
   std::string command;  // the command line, stored as state.imported_by of the checkpoint
 };
 

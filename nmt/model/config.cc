@@ -21,7 +21,7 @@ void ModelConfig::bind(OptionBinder& b) {
   b.choice("norm", norm, {{"pre", NormPosition::pre}, {"post", NormPosition::post}},
            "layer normalisation before each sub-layer (pre) or after its residual sum (post)");
   b.number("norm_epsilon", norm_epsilon, 1e-12, 0.1, "added to the variance in each layer normalisation");
-  b.choice("positions", positions, {{"sinusoid", PositionSpacing::sinusoid}, {"marian", PositionSpacing::marian}},
+  b.choice("positions", positions, position_spacings(),
            "frequencies of sinusoidal positions: sinusoid: 10000^(-2i/width) (Vaswani et al. 2017); marian: "
            "10000^(-2i/(width - 2))");
   b.choice("decoder_start", decoder_start, {{"bos", DecoderStart::bos}, {"zero", DecoderStart::zero}},
@@ -33,6 +33,12 @@ void ModelConfig::bind(OptionBinder& b) {
            "tables");
   b.flag("attention_bias", attention_bias, "add biases to the attention projections (Vaswani et al. 2017 use none)");
   b.flag("output_bias", output_bias, "add a bias to the output projection");
+}
+
+const Choices<PositionSpacing>& position_spacings() {
+  static const Choices<PositionSpacing> all = {{"sinusoid", PositionSpacing::sinusoid},
+                                               {"marian", PositionSpacing::marian}};
+  return all;
 }
 
 void ModelConfig::check() const {

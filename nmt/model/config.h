@@ -22,6 +22,7 @@ enum class TiedEmbeddings {
 /// Frequencies of sinusoidal positions: 10000^(-2i/width) (Vaswani et al. 2017, 3.5), or 10000^(-2i/(width - 2)), as
 /// Marian computes them (src/tensors/cpu/tensor_operators.cpp, SinusoidalPositionEmbeddings).
 enum class PositionSpacing { sinusoid, marian };
+const Choices<PositionSpacing>& position_spacings();
 
 /// The decoder's input before the first target token: the vector of <s>, or zeros.
 enum class DecoderStart { bos, zero };

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "nmt/core/random.h"
 #include "nmt/data/corpus.h"
+#include "nmt/data/protobuf.h"
 #include "nmt/data/vocabulary.h"
 
 namespace babelring {
@@ -38,6 +41,22 @@ inline Corpus make_synthetic(const SyntheticOptions& options) {
     }
   }
   return Corpus::from_memory(sources, targets);
+}
+
+/// A SentencePiece model of which some pieces are replaced: those for which `is_known` is false are control pieces with
+/// another text.
+inline std::string with_some_pieces(const std::string& model, const std::function<bool(std::int32_t)>& is_known) {
+  Message result;
+  std::int32_t id = 0;
+  for (MessageReader fields(model); fields.next();) {
+    if (fields.field() == 1 && !is_known(id)) {
+      result.message(1, Message().bytes(1, "<none " + std::to_string(id) + ">").number(2, 0).integer(3, 3));
+    } else {
+      result.bytes(fields.field(), fields.bytes());
+    }
+    id += fields.field() == 1 ? 1 : 0;
+  }
+  return result.text();
 }
 
 }  // namespace babelring

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "base/digest.h"
 #include "base/failure.h"
+#include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
@@ -49,6 +51,44 @@ INSTANTIATE_TEST_SUITE_P(Models, VocabularyModelTest,
                          testing::Values(VocabularyOptions{.model = "bpe", .size = 80},
                                          VocabularyOptions{.model = "unigram", .size = 50},
                                          VocabularyOptions{.model = "bpe", .size = 320, .byte_fallback = true}));
+
+TEST(VocabularyTest, TwoModelsOverOneTableCutTheirSides) {
+  const std::string whole = train({.model = "unigram", .size = 50});
+  const Vocabulary joint = Vocabulary::from_bytes(whole, "joint");
+  const auto is_short = [&](std::int32_t id) { return id < 3 || joint.piece(id).size() < 4; };
+  const std::string letters = with_some_pieces(whole, is_short);
+  const Vocabulary both = Vocabulary::from_bytes(join_models({.source = letters, .target = whole}), "both");
+  EXPECT_EQ(split_models(both.bytes()).source, letters);
+  EXPECT_EQ(split_models(both.bytes()).target, whole);
+  EXPECT_EQ(both.size(), joint.size());
+  for (const std::string& line : text) {
+    EXPECT_EQ(both.encode(line, TextSide::target), joint.encode(line));
+    const std::vector<std::int32_t> cut = both.encode(line);
+    EXPECT_EQ(cut, Vocabulary::from_bytes(letters, "letters").encode(line));
+    EXPECT_TRUE(std::ranges::all_of(cut, is_short)) << line;
+    EXPECT_EQ(both.decode(cut), line);
+    EXPECT_EQ(both.decode(joint.encode(line)), line);
+  }
+  for (std::int32_t id = 0; id < both.size(); ++id) EXPECT_EQ(both.piece(id), joint.piece(id));
+  // The target's pieces that only the source has are joined, too.
+  const Vocabulary turned = Vocabulary::from_bytes(join_models({.source = whole, .target = letters}), "turned");
+  for (const std::string& line : text) EXPECT_EQ(turned.decode(turned.encode(line)), line);
+  const Vocabulary more = Vocabulary::from_bytes(with_symbols(both.bytes(), {"<new>"}), "more");
+  EXPECT_EQ(more.piece(both.size()), "<new>");
+  for (const TextSide side : {TextSide::source, TextSide::target}) {
+    EXPECT_THAT(more.encode("the <new> dog", side), testing::Contains(both.size()));
+  }
+}
+
+TEST(VocabularyTest, TwoModelsWithOtherPiecesAreRefused) {
+  const std::string one = train({.size = 50}), other = train({.model = "unigram", .size = 50});
+  EXPECT_THAT([&] { Vocabulary::from_bytes(join_models({.source = one, .target = train({.size = 51})}), "two"); },
+              testing::ThrowsMessage<Failure>("two: the model of the source has 50 pieces, that of the target 51"));
+  EXPECT_THAT([&] { Vocabulary::from_bytes(join_models({.source = one, .target = other}), "two"); },
+              testing::ThrowsMessage<Failure>(testing::HasSubstr("in the model of the source, '")));
+  EXPECT_THAT([&] { Vocabulary::from_bytes(join_models({.source = one, .target = "text"}), "two"); },
+              testing::ThrowsMessage<Failure>("two (target): not a SentencePiece model"));
+}
 
 TEST(VocabularyTest, UnknownCharactersAreUnkOrBytes) {
   const Vocabulary plain = Vocabulary::from_bytes(train({.size = 80}), "plain");
