@@ -22,9 +22,14 @@ std::vector<RankFact> data_facts(const TrainConfig& config) {
   const auto digest_of = [&](const std::string& set) {
     return set.empty() ? std::string() : manifest.set(set).digest();
   };
-  return {{translates ? "vocabulary" : "generator", manifest.vocabulary.sha256, same_data},
-          {"training set", digest_of(config.data.train_set), same_data},
-          {"validation set", digest_of(config.data.valid_set), same_data}};
+  std::vector<RankFact> facts = {{translates ? "vocabulary" : "generator", manifest.vocabulary.sha256, same_data},
+                                 {"training set", digest_of(config.data.train_set), same_data},
+                                 {"validation set", digest_of(config.data.valid_set), same_data}};
+  for (const OtherSet& other : config.validation.others()) {
+    facts.push_back({"validation set " + other.name, load_manifest(other.folder).set(other.set).digest(),
+                     fmt::format("every rank needs the same folder {}", other.folder)});
+  }
+  return facts;
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
+#include <string>
 
+#include "base/records/records.h"
 #include "insight/report/answers.h"
 #include "insight/report/report_text.h"
 #include "insight/report/statistics.h"
@@ -23,7 +26,7 @@ struct QualityCurve {
     values.push_back(value);
   }
   /// "sacreBLEU went from 3.10 after update 100 to 20.40 after update 900. "; empty without values.
-  std::string words(const char* name, int digits) const {
+  std::string words(const std::string& name, int digits) const {
     if (values.empty()) return "";
     if (values.size() == 1) {
       return fmt::format("{} was {:.{}f} after update {}. ", name, values[0], digits, count_words(updates[0]));
@@ -31,7 +34,7 @@ struct QualityCurve {
     return fmt::format("{} went from {:.{}f} after update {} to {:.{}f} after update {}. ", name, values.front(),
                        digits, count_words(updates.front()), values.back(), digits, count_words(updates.back()));
   }
-  void plot(const char* title, const char* y_label, Answer& answer) const {
+  void plot(const std::string& title, const char* y_label, Answer& answer) const {
     if (values.empty()) return;
     Plot& made = answer.plots.emplace_back(curve_plot(title, y_label, updates));
     made.series.push_back({y_label, values});
@@ -123,6 +126,26 @@ void describe_left_out(std::size_t evaluations, std::size_t bleu, Answer& answer
   }
 }
 
+/// Adds the scores on the sets that were evaluated beside the validation set, whose course tells forgetting.
+void describe_other_sets(const RunHistory& history, const std::string& main, Answer& answer) {
+  std::set<std::string> names;
+  for (const HistoryEval& each : history.evals) names.insert(each.eval.set);
+  for (const std::string& name : names) {
+    if (name == main || name == train_sample_set) continue;
+    const ComparableEvals comparable = comparable_evals(history, name);
+    QualityCurve loss, sacrebleu;
+    for (const EvalRecord* eval : comparable.evals) {
+      const auto update = static_cast<double>(eval->update);
+      loss.add(update, nll_of(*eval));
+      if (comparable.bleu_is_comparable(*eval)) sacrebleu.add(update, eval->sacrebleu);
+    }
+    answer.text += loss.words("The loss (nll) on " + name, 4) + sacrebleu.words("sacreBLEU on " + name, 2);
+    loss.plot("Loss on " + name, "nll, nats per target token", answer);
+    sacrebleu.plot("sacreBLEU on " + name, "sacreBLEU", answer);
+    answer.tables.push_back(evaluation_table(name, comparable.evals));
+  }
+}
+
 }  // namespace
 
 Answer quality_over_time(const RunHistory& history) {
@@ -160,12 +183,13 @@ Answer quality_over_time(const RunHistory& history) {
     describe_translations(sacrebleu, forced, signature, answer);
   }
   describe_left_out(comparable.left_out, other_bleu, answer);
-  answer.text.pop_back();
   loss.plot("Validation loss", "nll, nats per target token", answer);
   excess.plot("Excess over the entropy", "nats per target token", answer);
   sacrebleu.plot("sacreBLEU", "sacreBLEU", answer);
   forced.plot("Teacher-forced BLEU", "teacher-forced BLEU", answer);
   answer.tables.push_back(evaluation_table(set, evals));
+  describe_other_sets(history, set, answer);
+  answer.text.pop_back();
   answer.rests_on = {count_of(static_cast<double>(evals.size()), "evaluation record") + " of set " + set};
   return answer;
 }

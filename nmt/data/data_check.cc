@@ -28,7 +28,7 @@ void read_when_idle() {
 
 }  // namespace
 
-DataCheck::DataCheck(const std::filesystem::path& folder, const std::vector<ManifestFile>& files) {
+void DataCheck::add(const std::filesystem::path& folder, const std::vector<ManifestFile>& files) {
   for (const ManifestFile& file : files) {
     const std::filesystem::path path = folder / file.name;
     FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

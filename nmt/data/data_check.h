@@ -21,12 +21,14 @@ namespace babelring {
 class DataCheck {
  public:
   /// Opens the files. Throws Failure if one cannot be opened.
-  DataCheck(const std::filesystem::path& folder, const std::vector<ManifestFile>& files);
+  DataCheck(const std::filesystem::path& folder, const std::vector<ManifestFile>& files) { add(folder, files); }
   /// Ends the thread without reading on.
   ~DataCheck();
   DataCheck(const DataCheck&) = delete;
   DataCheck& operator=(const DataCheck&) = delete;
 
+  /// Adds files of another folder, before start(). Throws like the constructor.
+  void add(const std::filesystem::path& folder, const std::vector<ManifestFile>& files);
   /// Starts the thread, unless it was started.
   void start();
   /// Waits for the end of the check for at most `time`. True if it has ended; start() comes first.

@@ -4,8 +4,11 @@
 
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <utility>
 
 #include "base/digest.h"
+#include "base/log.h"
+#include "base/names.h"
 #include "nmt/train/evaluation/validator.h"
 
 namespace babelring {
@@ -33,6 +36,36 @@ void ValidationConfig::bind(OptionBinder& b) {
       "train_sample", train_sample, 0, std::int64_t{1} << 30,
       "number of sentence pairs (task gssm: sequences) of the training set that each validation also scores, which "
       "tells overfitting; 0: none");
+  b.list("other_sets", other_sets,
+         "held-out sets that each validation also scores, such as general=data/general: NAME=FOLDER or "
+         "NAME=FOLDER:SET (default valid), of folders that `nmt prepare --vocabulary` wrote with the vocabulary of "
+         "data.folder; the best checkpoint and early stopping follow data.valid_set alone");
+}
+
+Result<OtherSet> OtherSet::parse(std::string_view text) {
+  constexpr std::size_t max_name_bytes = 128;  // of a set that the server takes
+  const std::size_t equals = text.find('=');
+  OtherSet other{.name = std::string(text.substr(0, equals)),
+                 .folder = equals == std::string_view::npos ? "" : std::string(text.substr(equals + 1))};
+  if (const std::size_t colon = other.folder.rfind(':'); colon != std::string::npos) {
+    other.set = other.folder.substr(colon + 1);
+    other.folder.resize(colon);
+  }
+  if (other.name.empty() || other.name.size() > max_name_bytes || other.folder.empty() || other.set.empty()) {
+    return Error{fmt::format("expected NAME=FOLDER or NAME=FOLDER:SET, found '{}'", printable(text))};
+  }
+  if (const Status checked = check_name(other.name); !checked) return Error{checked.error()};
+  return other;
+}
+
+std::vector<OtherSet> ValidationConfig::others() const {
+  std::vector<OtherSet> sets;
+  for (const std::string& text : other_sets) {
+    Result<OtherSet> parsed = OtherSet::parse(text);
+    if (!parsed) throw ConfigError("validation.other_sets", "validation.other_sets: " + parsed.error());
+    sets.push_back(std::move(parsed).value());
+  }
+  return sets;
 }
 
 json::object scoring_options(const TrainConfig& config, Tokenizer tokenizer) {
@@ -64,20 +97,14 @@ bool EvaluationPolicy::done(Evaluation evaluation, std::int64_t update) const {
   return (evaluation == Evaluation::translations ? translated_update_ : scored_update_) == update;
 }
 
-namespace {
-
-constexpr std::size_t digest_digits = 16;  // tell the few ways apart in which one run is scored
-
-/// Says in the record with which others its numbers are comparable.
 void describe_scoring(EvalRecord& record, const json::object& scoring) {
+  constexpr std::size_t digest_digits = 16;  // tell the few ways apart in which one run is scored
   if (scoring.empty()) return;
   record.scoring = sha256_hex(to_text(scoring)).substr(0, digest_digits);
   if (const json::value* digest = scoring.if_contains("digest")) {
     record.set_digest = std::string(digest->as_string()).substr(0, digest_digits);
   }
 }
-
-}  // namespace
 
 void EvaluationPolicy::note(EvalRecord& record, Evaluation evaluation, TrainingState& state) {
   const bool translated = evaluation == Evaluation::translations;

@@ -11,6 +11,9 @@ namespace babelring {
 /// Scores that an evaluation computes: nothing, the teacher-forced scores, or also translations with BLEU.
 enum class Evaluation { none, scores, translations };
 
+/// Says in the record with which others its numbers are comparable. `scoring`: of Validator::scoring(); empty: unknown.
+void describe_scoring(EvalRecord& record, const json::object& scoring);
+
 /// Decides when the model is evaluated, which evaluation is the best, and when training has gone on too long without a
 /// better one. Makes the same decisions on all ranks. The best score is kept in the TrainingState, so that a resumed
 /// run continues with it.

@@ -71,11 +71,17 @@ void Trainer::make_validators() {
   };
   if (parts_.held_out != nullptr) {
     validator_ = of_sequences(*parts_.held_out);
-    if (parts_.train_sample != nullptr) sample_validator_ = of_sequences(*parts_.train_sample);
+    if (parts_.train_sample != nullptr) beside_.push_back({train_sample_set, of_sequences(*parts_.train_sample)});
   } else if (parts_.vocabulary != nullptr && !config.data.valid_set.empty()) {
-    validator_ = of_pairs(open_validation_set(config.data, *parts_.vocabulary));
+    const std::string& main_set = config.data.valid_set;
+    validator_ = of_pairs(open_held_out_pairs({main_set, config.data.folder, main_set}, *parts_.vocabulary));
+    for (const OtherSet& other : config.validation.others()) {
+      auto validator = of_pairs(open_held_out_pairs(other, *parts_.vocabulary));
+      json::object scoring = validator->scoring(config);
+      beside_.push_back({other.name, std::move(validator), std::move(scoring), true});
+    }
     if (config.validation.train_sample > 0) {
-      sample_validator_ = of_pairs(sample_training_set(config, *parts_.vocabulary));
+      beside_.push_back({train_sample_set, of_pairs(sample_training_set(config, *parts_.vocabulary))});
     }
   }
 }
@@ -281,12 +287,17 @@ void Trainer::evaluate(Evaluation evaluation) {
   divergence_.note(record);
   const bool best = record.best;
   if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
-  if (sample_validator_ != nullptr) {
-    EvalRecord sample = evaluated(*sample_validator_, false);
-    sample.set = train_sample_set;
-    if (parts_.communicator.rank() == 0) parts_.records.write(std::move(sample));
-  }
+  validate_beside(evaluation == Evaluation::translations);
   if (best && parts_.config.checkpoint.keep_best) checkpoints_.save(update);
+}
+
+void Trainer::validate_beside(bool translate) {
+  for (const BesideSet& beside : beside_) {
+    EvalRecord record = evaluated(*beside.validator, translate && beside.translates);
+    record.set = beside.name;
+    describe_scoring(record, beside.scoring);
+    if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
+  }
 }
 
 EvalRecord Trainer::evaluated(Validator& validator, bool translate) {

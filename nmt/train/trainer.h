@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/records/records.h"
 #include "nmt/data/batch_pipeline.h"
@@ -87,6 +88,7 @@ class Trainer {
   UpdateResult train_update(BatchPipeline& pipeline);
   void record(StepRecord record, const Progress& before);
   void make_validators();
+  void validate_beside(bool translate);
   void evaluate(Evaluation evaluation);
   EvalRecord evaluated(Validator& validator, bool translate);
   void start_checkpoint();
@@ -98,8 +100,15 @@ class Trainer {
   ModelReplica replica_;
   UpdateRunner updates_;
   HostMeter meter_;
-  std::unique_ptr<Validator> validator_;         // null: no evaluations
-  std::unique_ptr<Validator> sample_validator_;  // of a sample of the training set; null: none
+  /// A set that is scored after the validation set, and decides nothing.
+  struct BesideSet {
+    std::string name;  // in records
+    std::unique_ptr<Validator> validator;
+    json::object scoring;     // see Validator::scoring(); empty: not told
+    bool translates = false;  // whenever the validation set is translated
+  };
+  std::unique_ptr<Validator> validator_;  // null: no evaluations
+  std::vector<BesideSet> beside_;
   EvaluationPolicy evaluations_;
   CheckpointPolicy checkpoints_;
   DivergenceWatch divergence_;

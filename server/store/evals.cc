@@ -112,14 +112,19 @@ std::optional<EvalRow> best_on_set(Reader& reader, std::int64_t run, const std::
                       newest);
 }
 
+/// The run's validation set is that of its first evaluation. Others are scored beside it, or reported by `nmt
+/// evaluate`.
+std::string validation_set_of(Reader& reader, std::int64_t run) {
+  return text_in(reader.database.prepare("SELECT body FROM evals WHERE run = ? ORDER BY eval LIMIT 1")
+                     .bind(run)
+                     .value<std::string>(),
+                 "set");
+}
+
 }  // namespace
 
 RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id) {
-  // The run's validation set is that of its first evaluation. Evaluations on other sets are external reports.
-  const std::string set = text_in(reader.database.prepare("SELECT body FROM evals WHERE run = ? ORDER BY eval LIMIT 1")
-                                      .bind(run)
-                                      .value<std::string>(),
-                                  "set");
+  const std::string set = validation_set_of(reader, run);
   RunEvals evals{
       first_on_set(reader, run, set,
                    "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? ORDER BY eval DESC"),
@@ -164,8 +169,9 @@ bool same_or_unknown(const std::string& a, const std::string& b) {
 ComparableScores comparable_scores(Reader& reader, std::int64_t run) {
   Statement rows = reader.database.prepare(
       "SELECT step, coalesce(json_extract(body, '$.set_digest'), ''), coalesce(json_extract(body, '$.scoring'), '') "
-      "FROM evals WHERE run = ? AND json_extract(body, '$.scoring') IS NOT NULL ORDER BY eval DESC");
-  rows.bind(run);
+      "FROM evals WHERE run = ? AND json_extract(body, '$.scoring') IS NOT NULL AND json_extract(body, '$.set') = ? "
+      "ORDER BY eval DESC");
+  rows.bind(run, validation_set_of(reader, run));
   ComparableScores scores;
   std::optional<Measured> newest;
   Measured own;

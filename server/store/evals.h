@@ -57,8 +57,8 @@ struct ValidationRow {
   double loss = 0, sacrebleu = 0;  // NaN if absent or not finite
 };
 
-/// The updates of a run whose evaluations are not comparable with its newest one: their losses (another content of the
-/// validation set) and their BLEU (another set, tokenizer, beam, …).
+/// The updates of a run whose evaluations on its validation set are not comparable with the newest one: their losses
+/// (another content of the validation set) and their BLEU (another set, tokenizer, beam, …).
 struct ComparableScores {
   std::set<std::int64_t> other_loss, other_bleu;
 };

@@ -8,8 +8,8 @@ import subprocess
 import unittest
 from typing import Any
 
-from cases import ControlTest
-from system import BIN, ControlServer, wait_for
+from cases import ControlTest, SystemTest
+from system import BIN, ControlServer, call, prepare, toy_corpus, wait_for
 
 # Without validation, so the best evaluation of the run comes from the job.
 ENDLESS = [
@@ -92,6 +92,47 @@ class EvaluationTest(EvaluationCase):
         missing = self.watch("r_none")
         missing.communicate(timeout=300)
         self.assertEqual(missing.returncode, 1)
+
+
+class OtherSetsTest(SystemTest):
+    """Runs that score two sets."""
+
+    def test_two_sets_are_scored_by_two_ranks_and_stored_shown_and_reported(self) -> None:
+        text = toy_corpus(self.folder, 40, 3)
+        prepare(self.folder / "general", text, text, "--keep-held-out", "--vocabulary", self.prepared / "spm.model")
+        sets = f"validation.other_sets=general={self.folder / 'general'},own={self.prepared}:test"
+        server = self.server()
+        often = ["training.stop_after=40u", "validation.every=20u", "validation.bleu_every=40u", sets]
+        self.finish_run(server=server.address, overrides=often)
+        run = server.get("/api/v1/runs")["items"][0]["id"]
+        evals = server.get(f"/api/v1/runs/{run}/evals")["items"]
+        order = [(item["update"], item["set"]) for item in evals]
+        self.assertEqual(order, [(u, name) for u in (20, 40) for name in ("valid", "general", "own")])
+        for valid, general, own in (evals[:3], evals[3:]):
+            self.assertEqual(valid["loss"], own["loss"], "the same text under two names")
+            self.assertEqual(valid["sacrebleu"], own["sacrebleu"])
+            self.assertNotEqual(valid["loss"], general["loss"])
+            self.assertEqual(general["sacrebleu"] is None, valid["update"] == 20)
+            self.assertFalse(general["best"] or own["best"])
+        shown = server.get(f"/api/v1/runs/{run}")
+        self.assertEqual({shown["best"]["set"], shown["last_eval"]["set"]}, {"valid"})
+        self.assertEqual(server.stop(), 0)
+        words = ["--checkpoint", self.folder / "run", "--data", self.folder / "general", "--set", "valid", "--json"]
+        alone = json.loads(call("nmt", "evaluate", *words, "--beam", 2, check=True).stdout)
+        self.assertAlmostEqual(alone["loss"], evals[4]["loss"], 5)
+        self.assertAlmostEqual(alone["sacrebleu"], evals[4]["sacrebleu"], 5)
+        report = json.loads((self.folder / "run" / "report.json").read_text(encoding="utf-8"))
+        answer = next(answer for answer in report["answers"] if answer["key"] == "quality_over_time")
+        self.assertIn("sacreBLEU on general was", answer["answer"])
+        self.assertEqual(
+            [table["title"] for table in answer["tables"]],
+            [f"Evaluations of {name}" for name in ("valid", "general", "own")],
+        )
+
+        other = self.folder / "other"
+        prepare(other, text, text, "--keep-held-out", "--vocabulary-size", 110)
+        refused = self.finish_run("refused", overrides=[f"validation.other_sets=general={other}"], code=2)
+        self.assertIn(f"validation.other_sets: general: {other} was prepared with the vocabulary", refused.text())
 
 
 class EvaluatingServer(ControlServer):

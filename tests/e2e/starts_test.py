@@ -72,6 +72,17 @@ class StartsTest(SystemTest):
         )
         self.assertEqual(len(run.error_lines()), 1, run.text())
         self.assertFalse((self.folder / "run").exists())
+        prepare(
+            self.folder / "b" / "beside", less, less, "--keep-held-out", "--vocabulary", self.prepared / "spm.model"
+        )
+        shutil.copytree(self.prepared, self.folder / "a" / "beside")
+        run = self.start_by_shell(own_folder, name="beside", overrides=["validation.other_sets=general=beside"])
+        self.assertNotEqual(run.wait(), 0)
+        self.assertRegex(
+            run.text(),
+            r"error: the ranks differ: rank 0 \(host \S+\) has validation set general [0-9a-f]{12}…, rank 1 "
+            r"\(host \S+\) has [0-9a-f]{12}…; every rank needs the same folder beside",
+        )
 
     def test_ranks_with_other_kernels_are_refused(self) -> None:
         run = self.start_by_shell(

@@ -73,10 +73,10 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-Manifest manifest_of(const DataConfig& data, const Vocabulary& vocabulary) {
-  Manifest manifest = load_manifest(data.folder);
+Manifest manifest_of(const std::string& folder, const Vocabulary& vocabulary) {
+  Manifest manifest = load_manifest(folder);
   if (manifest.vocabulary.sha256 != vocabulary.digest()) {
-    fail("{}: prepared with the vocabulary {:.12}, the run uses {:.12}", data.folder, manifest.vocabulary.sha256,
+    fail("{}: prepared with the vocabulary {:.12}, the run uses {:.12}", folder, manifest.vocabulary.sha256,
          vocabulary.digest());
   }
   return manifest;
@@ -84,15 +84,13 @@ Manifest manifest_of(const DataConfig& data, const Vocabulary& vocabulary) {
 
 }  // namespace
 
-EvaluatedSet open_validation_set(const DataConfig& data, const Vocabulary& vocabulary) {
-  const Manifest manifest = manifest_of(data, vocabulary);
-  return {.name = data.valid_set,
-          .corpus = Corpus::open(manifest, data.valid_set),
-          .text = ParallelText::open(manifest, data.valid_set)};
+EvaluatedSet open_held_out_pairs(const OtherSet& set, const Vocabulary& vocabulary) {
+  const Manifest manifest = manifest_of(set.folder, vocabulary);
+  return {.name = set.name, .corpus = Corpus::open(manifest, set.set), .text = ParallelText::open(manifest, set.set)};
 }
 
 EvaluatedSet sample_training_set(const TrainConfig& config, const Vocabulary& vocabulary) {
-  const Corpus corpus = Corpus::open(manifest_of(config.data, vocabulary), config.data.train_set);
+  const Corpus corpus = Corpus::open(manifest_of(config.data.folder, vocabulary), config.data.train_set);
   std::vector<std::int64_t> trained;  // sentences that are not longer than data.max_length, with </s>
   for (std::int64_t i = 0; i < corpus.sentences(); ++i) {
     if (std::max(corpus.source_length(i), corpus.target_length(i)) < config.data.max_length) trained.push_back(i);
@@ -126,6 +124,7 @@ json::object TranslationValidator::scoring(const TrainConfig& config) const {
   digest.add(set_.corpus.digest());
   for (const std::string& reference : set_.text.target) digest.add(reference).add("\n");
   json::object scoring = scoring_options(config, tokenizer_);
+  scoring["set"] = set_.name;
   scoring["digest"] = digest.hex();
   return scoring;
 }

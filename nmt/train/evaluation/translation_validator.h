@@ -58,10 +58,11 @@ struct EvaluatedSet {
   ParallelText text;
 };
 
-/// The validation set. Throws Failure if it cannot be read or was prepared with another vocabulary.
-EvaluatedSet open_validation_set(const DataConfig& data, const Vocabulary& vocabulary);
+/// A set of a prepared folder, such as the validation set, under the name of its records. Throws Failure if it cannot
+/// be read or was prepared with another vocabulary.
+EvaluatedSet open_held_out_pairs(const OtherSet& set, const Vocabulary& vocabulary);
 /// validation.train_sample pairs, spread evenly over those of the training set that are trained on, all if there are
-/// fewer. References are the decoded subwords. Throws like open_validation_set().
+/// fewer. References are the decoded subwords. Throws like open_held_out_pairs().
 EvaluatedSet sample_training_set(const TrainConfig& config, const Vocabulary& vocabulary);
 
 /// Evaluates a translation model on a set, as a rule the validation set: teacher-forced loss and BLEU, and optionally

@@ -16,7 +16,7 @@ class Validator {
   /// Collective; returns the same record on all ranks. The caller sets `update` and `best`. `translate`: also translate
   /// the set, if the model translates.
   virtual EvalRecord run(const Model& model, bool translate) = 0;
-  /// How the scores that decide on the best evaluation are measured: the `metric` ("sacrebleu" or "loss"), the `set`
+  /// How the scores, which decide on the best evaluation, are measured: the `metric` ("sacrebleu" or "loss"), the `set`
   /// with its digest, and each option that changes the number. Scores whose descriptions differ are not compared.
   virtual json::object scoring(const TrainConfig& config) const = 0;
   /// Arena sizes that run() needs, for ActivationArenas::reserve().

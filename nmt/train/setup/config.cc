@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/names.h"
@@ -199,6 +200,23 @@ void check_train_sample(const TrainConfig& config) {
   if (config.data.valid_set == train_sample_set) refuse_sample("data.valid_set is the training set");
 }
 
+/// Throws for other held-out sets that cannot be told apart or are never scored.
+void check_other_sets(const TrainConfig& config) {
+  std::set<std::string> names = {config.data.valid_set, train_sample_set};
+  for (const OtherSet& other : config.validation.others()) {
+    if (config.task != Task::translation) {
+      refuse("validation.other_sets", fmt::format("{}, but task gssm scores a single set; expected []", other.name));
+    }
+    if (config.data.valid_set.empty()) {
+      refuse("validation.other_sets",
+             fmt::format("{}, but data.valid_set is empty, so there are no validations; expected []", other.name));
+    }
+    if (names.insert(other.name).second) continue;
+    refuse("validation.other_sets",
+           fmt::format("expected a name that no other set of the validations has, found '{}'", other.name));
+  }
+}
+
 }  // namespace
 
 void TrainConfig::check() const {
@@ -213,6 +231,7 @@ void TrainConfig::check() const {
   communication.check();
   check_units(*this);
   check_train_sample(*this);
+  check_other_sets(*this);
   lab.check();
   if (communication.optimizer == OptimizerPlacement::sharded) lab.check_shares();
   if (emulated() && lab.emulated.record.empty()) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/options/options.h"
@@ -94,6 +95,16 @@ struct TrainingConfig {
   void bind(OptionBinder& binder);
 };
 
+/// A held-out set that validations score beside data.valid_set.
+struct OtherSet {
+  std::string name;           // in records
+  std::string folder;         // written by `nmt prepare`
+  std::string set = "valid";  // of the folder
+
+  /// "general=data/general", or "general=data/general:test" for another set than valid.
+  static Result<OtherSet> parse(std::string_view text);
+};
+
 struct ValidationConfig {
   Interval every = "1e";
   Interval bleu_every = "1e";
@@ -106,7 +117,10 @@ struct ValidationConfig {
   Interval patience_after = "0u";
   std::int64_t sequences = 64;
   std::int64_t train_sample = 0;
+  std::vector<std::string> other_sets;
 
+  /// The sets of other_sets. Throws ConfigError.
+  std::vector<OtherSet> others() const;
   void bind(OptionBinder& binder);
 };
 

@@ -20,6 +20,22 @@ void check_pairs(const Manifest& manifest, const DataConfig& data) {
   if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
 }
 
+/// Throws Failure unless the other set's folder has pairs in subwords of the run's vocabulary.
+void check_other_set(const OtherSet& other, const Manifest& of_run) {
+  const Manifest manifest = load_manifest(other.folder);
+  manifest.require_pairs(other.set, "validation.other_sets");
+  if (manifest.vocabulary.sha256 != of_run.vocabulary.sha256) {
+    fail(
+        "validation.other_sets: {}: {} was prepared with the vocabulary {:.12}, data.folder {} with {:.12}; run `nmt "
+        "prepare --vocabulary {}` for it",
+        other.name, other.folder, manifest.vocabulary.sha256, of_run.folder.string(), of_run.vocabulary.sha256,
+        (of_run.folder / of_run.vocabulary.name).string());
+  }
+  for (const ManifestFile& file : manifest.files_of(other.set)) check_file(manifest.folder, file, false);
+  static_cast<void>(Corpus::open(manifest, other.set));
+  static_cast<void>(ParallelText::open(manifest, other.set));
+}
+
 std::vector<ManifestFile> files_of_sets(const Manifest& manifest, const DataConfig& data) {
   std::vector<ManifestFile> files = manifest.files_of(data.train_set);
   if (data.valid_set.empty()) return files;
@@ -93,6 +109,7 @@ void check_task_data(const TrainConfig& config) {
   check_file(manifest.folder, manifest.vocabulary, true);
   for (const ManifestFile& file : files_of_sets(manifest, config.data)) check_file(manifest.folder, file, false);
   if (config.data.valid_set.empty()) return;
+  for (const OtherSet& other : config.validation.others()) check_other_set(other, manifest);
   static_cast<void>(Corpus::open(manifest, config.data.valid_set));
   static_cast<void>(ParallelText::open(manifest, config.data.valid_set));
 }
@@ -100,7 +117,12 @@ void check_task_data(const TrainConfig& config) {
 std::unique_ptr<DataCheck> make_data_check(const TrainConfig& config) {
   if (config.on_the_fly() || config.emulated()) return nullptr;
   const Manifest manifest = load_manifest(config.data.folder);
-  return std::make_unique<DataCheck>(manifest.folder, files_of_sets(manifest, config.data));
+  auto check = std::make_unique<DataCheck>(manifest.folder, files_of_sets(manifest, config.data));
+  for (const OtherSet& other : config.validation.others()) {
+    const Manifest of_other = load_manifest(other.folder);
+    check->add(of_other.folder, of_other.files_of(other.set));
+  }
+  return check;
 }
 
 std::int64_t model_vocabulary(const TrainConfig& config) {

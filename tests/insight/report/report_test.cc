@@ -251,6 +251,30 @@ TEST(Report, DescribesAFolderOfSequences) {
   EXPECT_EQ(answer_of(report, 12).tables.at(0).columns, (std::vector<std::string>{"update", "nll", "loss"}));
 }
 
+TEST(Report, TellsTheScoresOnOtherSets) {
+  ConstructedRun run = constructed::small_run();
+  run.evals.clear();
+  run.evaluate("valid", 20, [](double update) { return 2 - update / 1000; });
+  run.evaluate("train", 20, [](double) { return 1.5; });
+  run.evaluate("general", 20, [](double update) { return 3 + update / 100; });
+  std::ranges::stable_sort(run.evals, {}, &EvalRecord::update);
+  for (EvalRecord& eval : run.evals) {
+    if (eval.set == "general") eval.sacrebleu = 30 - static_cast<double>(eval.update) / 10;
+  }
+  const Answer answer = answer_of(report_of(run), 12);
+  EXPECT_TRUE(says(answer, "The loss (nll) on general went from 3.2000 after update 20 to 4.0000 after update 100."))
+      << answer.text;
+  EXPECT_TRUE(says(answer, "sacreBLEU on general went from 28.00 after update 20 to 20.00 after update 100."))
+      << answer.text;
+  ASSERT_EQ(answer.tables.size(), 2U);
+  EXPECT_EQ(answer.tables[0].title, "Evaluations of valid");
+  EXPECT_EQ(answer.tables[1].title, "Evaluations of general");
+  EXPECT_NEAR(number_of(answer, "last_nll"), 1.9, 1e-9) << "of the validation set";
+  std::vector<std::string> plots;
+  for (const Plot& plot : answer.plots) plots.push_back(plot.title);
+  EXPECT_EQ(plots, (std::vector<std::string>{"Validation loss", "Loss on general", "sacreBLEU on general"}));
+}
+
 TEST(Report, SaysWhichLimitEndedTheRun) {
   ConstructedRun run = constructed::stopped_run();
   run.max_updates = 0;

@@ -260,7 +260,10 @@ TEST_F(RetentionTest, KeepsTheBestOfThoseMeasuredLikeTheNewest) {
                           .sacrebleu = each.bleu,
                           .set_digest = each.set_digest,
                           .scoring = each.scoring};
+    EvalRecord beside = eval;
+    beside.set = "general", beside.set_digest = "general set", beside.scoring = "general";
     testing::put(server.store(), {testing::record_of(eval, ++sequence)});
+    testing::put(server.store(), {testing::record_of(beside, ++sequence)});
     make(static_cast<int>(each.update), each.bleu);
   }
   ASSERT_EQ(ask("PUT", run_path + "/retention", R"({"keep_best":{"metric":"sacrebleu","count":1}})").status, 200);

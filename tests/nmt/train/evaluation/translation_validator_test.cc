@@ -15,6 +15,7 @@
 #include "nmt/data/text_source.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/checkpointing/training_state.h"
+#include "nmt/train/setup/task_data.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"
@@ -80,7 +81,7 @@ class TranslationValidatorTest : public testing::Test {
     ActivationArenas arenas(*backend);
     return TranslationValidator(config_, *vocabulary_,
                                 {.backend = *backend, .communicator = communicator, .arenas = arenas},
-                                open_validation_set(config_.data, *vocabulary_))
+                                open_held_out_pairs({"valid", config_.data.folder}, *vocabulary_))
         .run(*model(*backend), translate);
   }
 
@@ -214,6 +215,88 @@ TEST_F(TranslationValidatorTest, ASampleOfTheTrainingSetIsEvaluatedBesideWithout
   }
   EXPECT_EQ(with.steps.back().weights_digest, without.steps.back().weights_digest);
   EXPECT_EQ(with.checkpoints.back().loss, without.checkpoints.back().loss);
+}
+
+TEST_F(TranslationValidatorTest, OtherSetsAreScoredBesideWithoutChangingTheRun) {
+  config_.training.stop_after = "4u";
+  config_.validation.every = "2u";
+  config_.validation.bleu_every = "4u";
+  config_.checkpoint.every = "2u";
+  Collector without, with, resumed;
+  train(without);
+  std::filesystem::remove_all(folder_ / "checkpoints");
+  config_.validation.other_sets = {"general=" + config_.data.folder + ":test"};
+  train(with);
+  ASSERT_EQ(without.evaluations.size(), 2U);
+  ASSERT_EQ(with.evaluations.size(), 4U);
+  for (std::size_t i = 0; i < 4; i += 2) {
+    const EvalRecord &valid = with.evaluations[i], &general = with.evaluations[i + 1];
+    EXPECT_EQ(valid.set, "valid");
+    EXPECT_EQ(valid.loss, without.evaluations[i / 2].loss);
+    EXPECT_EQ(valid.scoring, without.evaluations[i / 2].scoring);
+    EXPECT_EQ(valid.best, without.evaluations[i / 2].best);
+    EXPECT_EQ(general.set, "general");
+    EXPECT_EQ(general.update, valid.update);
+    EXPECT_NE(general.nll, valid.nll);
+    EXPECT_FALSE(general.best) << "the validation set alone decides";
+    EXPECT_NE(general.set_digest, valid.set_digest);
+    EXPECT_NE(general.scoring, valid.scoring);
+    EXPECT_EQ(std::isfinite(general.sacrebleu), i == 2) << "translated with the validation set";
+    EXPECT_EQ(general.samples.size(), i == 2 ? static_cast<std::size_t>(held_out_count) : 0U);
+  }
+  EXPECT_EQ(with.steps.back().weights_digest, without.steps.back().weights_digest);
+  std::filesystem::remove_all(folder_ / "checkpoints" / "update-00000004");
+  train(resumed);
+  ASSERT_EQ(resumed.evaluations.size(), 2U);
+  EXPECT_EQ(resumed.evaluations[1].loss, with.evaluations[3].loss);
+  EXPECT_EQ(resumed.evaluations[1].sacrebleu, with.evaluations[3].sacrebleu);
+  EXPECT_EQ(resumed.steps.back().weights_digest, with.steps.back().weights_digest);
+  config_.data.valid_set = "test";
+  config_.validation.other_sets.clear();
+  std::filesystem::remove_all(folder_ / "checkpoints");
+  Collector alone;
+  train(alone);
+  EXPECT_EQ(alone.evaluations[1].loss, with.evaluations[3].loss) << "the same numbers as if it decided";
+  EXPECT_EQ(alone.evaluations[1].set_digest, with.evaluations[3].set_digest);
+}
+
+TEST_F(TranslationValidatorTest, OtherSetsNeedTheVocabularyOfTheRun) {
+  PrepareOptions options;
+  options.train = {{folder_.write("other.a", made_up_text("three", 0, 60)), folder_ / "train.b"}};
+  options.valid = TextFiles{folder_ / "valid.a", folder_ / "valid.b"};
+  options.output = folder_ / "other";
+  options.vocabulary = {.size = 55};
+  prepare(options);
+  const std::string other = folder_ / "other", own = config_.data.folder;
+  const auto refusal = [&](const std::string& set) -> std::string {
+    config_.validation.other_sets = {set};
+    try {
+      check_task_data(config_);
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("general=" + own + ":test"), "");
+  EXPECT_THAT(refusal("general=" + other),
+              ::testing::MatchesRegex("validation.other_sets: general: .*/other was prepared with the vocabulary "
+                                      "[0-9a-f]+, data.folder .*/data with [0-9a-f]+; run `nmt prepare --vocabulary "
+                                      ".*/data/spm.model` for it"));
+  EXPECT_THAT(refusal("general=" + own + ":dev"), ::testing::HasSubstr("no set 'dev', only train, valid, test"));
+  EXPECT_THAT(refusal("general=" + own + "/none"), ::testing::HasSubstr("no manifest.json there"));
+  const std::filesystem::path text = folder_ / "copy" / load_manifest(own).set("test").target_text->name;
+  std::filesystem::copy(own, folder_ / "copy");
+  std::filesystem::resize_file(text, 10);
+  EXPECT_THAT(refusal("general=" + (folder_ / "copy").string() + ":test"),
+              ::testing::HasSubstr("truncated or damaged"));
+  std::string content = read_file(std::filesystem::path(own) / text.filename());
+  content.front() = 'x';
+  write_file_atomically(text, content);
+  EXPECT_EQ(refusal("general=" + (folder_ / "copy").string() + ":test"), "") << "digests are compared while it trains";
+  const auto check = make_data_check(config_);
+  check->start();
+  while (!check->ended_within(std::chrono::milliseconds(100))) continue;
+  EXPECT_THAT(check->result().error(), ::testing::HasSubstr(text.string() + ": damaged, its SHA-256 is "));
 }
 
 TEST_F(TranslationValidatorTest, TheSampleIsSpreadOverTheSentencesThatAreTrainedOn) {
@@ -356,7 +439,7 @@ TEST_F(TranslationValidatorTest, ChoosesTheTokenizerByTheReferences) {
   const auto communicator = make_single_communicator();
   ActivationArenas arenas(*backend);
   const auto validator = [&](const char* reference) {
-    EvaluatedSet set = open_validation_set(config_.data, *vocabulary_);
+    EvaluatedSet set = open_held_out_pairs({"valid", config_.data.folder}, *vocabulary_);
     if (reference != nullptr) std::ranges::fill(set.text.target, reference);
     return TranslationValidator(config_, *vocabulary_,
                                 {.backend = *backend, .communicator = *communicator, .arenas = arenas}, std::move(set));

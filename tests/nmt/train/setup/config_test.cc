@@ -242,6 +242,32 @@ TEST(TrainConfig, ASampleOfTheTrainingSetNeedsAnotherValidationSet) {
             "validation.train_sample: 9, but data.valid_set is the training set; expected 0");
 }
 
+TEST(TrainConfig, OtherSetsHaveANameAFolderAndASet) {
+  const std::string yaml = "data:\n  folder: d\nvalidation:\n  other_sets: ['general=data/general', 'news=n:1:test']\n";
+  const TrainConfig config = read_config(yaml, "test.yaml", {});
+  for (const TrainConfig& read : {config, read_config(config_yaml(config), "stored.yaml", {})}) {
+    const std::vector<OtherSet> others = read.validation.others();
+    ASSERT_EQ(others.size(), 2U);
+    EXPECT_EQ(others[0].name + ' ' + others[0].folder + ' ' + others[0].set, "general data/general valid");
+    EXPECT_EQ(others[1].name + ' ' + others[1].folder + ' ' + others[1].set, "news n:1 test");
+  }
+  const auto refusal = [](const std::string& sets, const std::string& more = "data.workers=1") {
+    return message_of("data:\n  folder: d\n", {"validation.other_sets=" + sets, more});
+  };
+  EXPECT_EQ(refusal("general=data/general,news=d:test"), "accepted");
+  for (const char* wrong : {"general", "general=", "=data/general", "general=:test", "general=data/general:"}) {
+    EXPECT_EQ(refusal(wrong),
+              fmt::format("validation.other_sets: expected NAME=FOLDER or NAME=FOLDER:SET, found '{}'", wrong));
+  }
+  for (const char* taken : {"valid", "train", "general"}) {
+    EXPECT_EQ(refusal(fmt::format("general=a,{}=b", taken)),
+              fmt::format("validation.other_sets: expected a name that no other set of the validations has, found '{}'",
+                          taken));
+  }
+  EXPECT_EQ(refusal("general=a", "data.valid_set="),
+            "validation.other_sets: general, but data.valid_set is empty, so there are no validations; expected []");
+}
+
 TEST(TrainConfig, DivergenceAcceptsOnlyUpdates) {
   const std::string data = "data:\n  folder: d\n";
   const TrainConfig config = read_config(data + "training:\n  divergence: {after: 7u, rewind: 2}\n", "test.yaml", {});
@@ -313,6 +339,8 @@ TEST(TrainConfig, RefusesWhatDoesNotFitTheTask) {
   refused(gssm, "training.stop_after=20e",
           "training.stop_after: 20e, but sequences made on the fly have no epochs; expected updates (u) or target "
           "tokens (t)");
+  refused(gssm, "validation.other_sets=general=d",
+          "validation.other_sets: general, but task gssm scores a single set; expected []");
   refused(gssm, "validation.train_sample=9",
           "validation.train_sample: 9, but sequences made on the fly have no training set; expected 0");
   refused(gssm, "gssm.entropy_every=1e",
