@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "base/files.h"
 #include "base/log.h"
 #include "base/options/usage.h"
 #include "base/text.h"
 #include "cli/model_options.h"
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/train/setup/config.h"
 
 namespace babelring {
 
@@ -48,37 +46,6 @@ std::vector<std::filesystem::path> chosen(const AverageArguments& arguments) {
   return last_checkpoints(inputs.front(), arguments.last);
 }
 
-std::string vocabulary_digest(const Checkpoint& checkpoint) {
-  for (const CheckpointFile& file : checkpoint.files) {
-    if (file.name == "spm.model") return file.sha256;
-  }
-  fail("average: {} has no spm.model", checkpoint.folder.string());
-}
-
-/// Throws Failure if two checkpoints have different vocabularies or model configurations. Ignores dropout rates, which
-/// affect only training.
-void require_alike(const Checkpoint& first, const Checkpoint& other) {
-  const std::string names = fmt::format("average: {} and {}", first.folder.string(), other.folder.string());
-  const std::string vocabulary = vocabulary_digest(first), other_vocabulary = vocabulary_digest(other);
-  if (vocabulary != other_vocabulary) {
-    fail("{} have different vocabularies: spm.model is {:.12} and {:.12}", names, vocabulary, other_vocabulary);
-  }
-  const auto config_of = [](const Checkpoint& checkpoint) {
-    const std::string file = (checkpoint.folder / "config.yaml").string();
-    return read_config(read_file(file), file, {}).model;
-  };
-  ModelConfig model = config_of(first), other_model = config_of(other);
-  OptionBinder keys, other_keys;
-  model.bind(keys);
-  other_model.bind(other_keys);
-  for (std::size_t i = 0; i < keys.fields().size(); ++i) {
-    const OptionField& key = keys.fields()[i];
-    const std::string value = key.get(), other_value = other_keys.fields()[i].get();
-    if (value == other_value || key.key.ends_with("dropout")) continue;
-    fail("{} are different models: model.{} is {} and {}", names, key.key, value, other_value);
-  }
-}
-
 /// Throws Failure if checkpoints are incompatible. Logs a warning if they are from different runs.
 void compare(const std::vector<std::filesystem::path>& inputs) {
   std::vector<Checkpoint> checkpoints;
@@ -87,7 +54,7 @@ void compare(const std::vector<std::filesystem::path>& inputs) {
   }
   std::set<std::string> runs;
   for (const Checkpoint& checkpoint : checkpoints) {
-    require_alike(checkpoints.front(), checkpoint);
+    require_same_model("average", checkpoints.front(), checkpoint);
     const json::value* run = checkpoint.state.if_contains("run");
     if (run != nullptr && run->is_string()) runs.insert(printable(std::string_view(run->get_string())));
   }

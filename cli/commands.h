@@ -20,6 +20,9 @@ void add_examples(CLI::App& app);
 void add_export(CLI::App& app);
 void add_import(CLI::App& app);
 
+/// Adds `nmt interpolate`, which scores the weights between two checkpoints and writes those that it chooses.
+void add_interpolate(CLI::App& app);
+
 /// Adds `nmt prepare`, which converts raw parallel text into a prepared folder. Its callback does the work and throws
 /// Failure.
 void add_prepare(CLI::App& app);

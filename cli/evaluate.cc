@@ -86,28 +86,6 @@ std::int64_t sentences_of(const EvaluationSet& set) {
   return std::ssize(set.references);
 }
 
-std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const EvaluationSet& set,
-                                       const TranslateOptions& options, Backend& backend) {
-  std::vector<std::span<const std::int32_t>> sources;
-  for (std::int64_t i = 0; i < sentences_of(set); ++i) sources.push_back(set.corpus.source(i));
-  Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, backend);
-  std::vector<std::string> hypotheses;
-  std::int64_t cut = 0;
-  for (const Translation& translation : translator.translate_ids(sources, options)) {
-    hypotheses.push_back(translation.text());
-    cut += translation.complete() ? 0 : 1;
-    if (translation.cut_inside_sentence) {
-      spdlog::warn("sentence {}: {} pieces, split inside a sentence into {} parts (--max-source)", hypotheses.size(),
-                   translation.source_pieces, translation.parts);
-    }
-  }
-  if (cut > 0) {
-    spdlog::info("{} of {} translations were cut at the maximum length (--max-length-factor, --max-length-extra)", cut,
-                 hypotheses.size());
-  }
-  return hypotheses;
-}
-
 struct Scores {
   json::object figures;  // as printed with --json
   std::vector<std::string> hypotheses;
@@ -136,16 +114,10 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
   if (!arguments.output.empty()) output.emplace(arguments.output);
   const Tokenizer tokenizer = tokenizer_of(arguments, loaded.config, set);
   const Bleu bleu({.tokenizer = tokenizer, .lowercase = arguments.lowercase});
-  ActivationArenas arenas(backend);
-  if (!backend.host_memory()) arenas.reserve(evaluation_need(*loaded.model, backend));
-  const TeacherForcedScores forced = teacher_forced(
-      *loaded.model, {.corpus = set.corpus, .references = set.references, .vocabulary = *loaded.vocabulary}, 0,
-      sentences_of(set), bleu, backend, arenas);
-  const LossSums& sums = forced.losses;
   const TranslateOptions search = search_of(arguments, loaded);
-  const Stopwatch watch;
-  std::vector<std::string> hypotheses = hypotheses_of(loaded, set, search, backend);
-  const double seconds = watch.elapsed_ms() / 1000;
+  SetScores scores = score_set(loaded, set, bleu, &search, backend);
+  const std::vector<std::string>& hypotheses = scores.hypotheses;
+  const LossSums& sums = scores.losses;
   if (output) {
     for (const std::string& hypothesis : hypotheses) output->write(hypothesis + "\n");
     output->commit();
@@ -164,7 +136,7 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
                           {"nll", sums.nll / sums.tokens},
                           {"perplexity", std::exp(sums.nll / sums.tokens)},
                           {"accuracy", sums.correct / sums.tokens},
-                          {"teacher_forced_bleu", bleu.score(forced.bleu).score},
+                          {"teacher_forced_bleu", scores.teacher_forced_bleu},
                           {"sacrebleu", score.score},
                           {"bleu", score.text()},
                           {"signature", bleu.signature()},
@@ -172,9 +144,9 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
                           {"chrf_signature", chrf.signature()},
                           {"beam", search.beam.beam},
                           {"precision", name_of(arguments.model.precision)},
-                          {"seconds", seconds},
-                          {"sentences_per_second", static_cast<double>(sentences_of(set)) / seconds}};
-  return {std::move(figures), std::move(hypotheses)};
+                          {"seconds", scores.seconds},
+                          {"sentences_per_second", static_cast<double>(sentences_of(set)) / scores.seconds}};
+  return {std::move(figures), std::move(scores.hypotheses)};
 }
 
 void print_report(const json::object& report) {

@@ -34,6 +34,11 @@ constexpr Example examples[] = {
     {"nmt import", "nmt import en-de-ct2 --vocabulary en-de.spm --output models/en-de"},
     {"nmt average", "nmt average --last 5 --output runs/help/mean runs/help"},
     {"nmt average", "nmt average --output mean checkpoints/update-00009000 checkpoints/update-00010000"},
+    {"nmt interpolate", "nmt interpolate runs/general runs/in-domain --alpha 0:1:0.1 --output mixed --svg mixed.svg"},
+    {"nmt interpolate",
+     "nmt interpolate runs/general runs/in-domain --alpha 0:1:0.05 --on "
+     "domain=data/in-domain,general=data/general:test "
+     "--keep 0.98 --output mixed"},
     {"nmt gssm show", "nmt gssm show --config configs/gssm-small-x.yaml"},
     {"nmt gssm show", "nmt gssm show --config configs/gssm-small-x.yaml --dot gssm.nodes.1.mode=slow"},
     {"nmt gssm difficulty",

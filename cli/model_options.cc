@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "base/failure.h"
+#include "base/files.h"
 #include "base/options/usage.h"
 #include "nmt/parallel/device.h"
+#include "nmt/train/checkpointing/resume_check.h"
 #include "nmt/train/checkpointing/training_state.h"
 
 namespace babelring {
@@ -47,6 +49,29 @@ std::vector<fs::path> last_checkpoints(const fs::path& given, int count) {
   }
   found.erase(found.begin(), found.end() - wanted);
   return found;
+}
+
+void require_same_model(std::string_view command, const Checkpoint& first, const Checkpoint& other) {
+  const std::string names = fmt::format("{}: {} and {}", command, first.folder.string(), other.folder.string());
+  const std::string vocabulary = vocabulary_digest(first), other_vocabulary = vocabulary_digest(other);
+  if (vocabulary.empty()) fail("{}: {} has no spm.model", command, first.folder.string());
+  if (vocabulary != other_vocabulary) {
+    fail("{} have different vocabularies: spm.model is {:.12} and {:.12}", names, vocabulary, other_vocabulary);
+  }
+  const auto config_of = [](const Checkpoint& checkpoint) {
+    const std::string file = (checkpoint.folder / "config.yaml").string();
+    return read_config(read_file(file), file, {}).model;
+  };
+  ModelConfig model = config_of(first), other_model = config_of(other);
+  OptionBinder keys, other_keys;
+  model.bind(keys);
+  other_model.bind(other_keys);
+  for (std::size_t i = 0; i < keys.fields().size(); ++i) {
+    const OptionField& key = keys.fields()[i];
+    const std::string value = key.get(), other_value = other_keys.fields()[i].get();
+    if (value == other_value || key.key.ends_with("dropout")) continue;
+    fail("{} are different models: model.{} is {} and {}", names, key.key, value, other_value);
+  }
 }
 
 void ModelOptions::declare_model(CLI::App& command) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nmt/checkpoint/store.h"  // find_checkpoint()
@@ -22,6 +23,10 @@ bool is_run_folder(const std::filesystem::path& given);
 /// The newest `count` checkpoints of a run's folder or its checkpoints/, oldest first. Throws Failure if there are
 /// fewer.
 std::vector<std::filesystem::path> last_checkpoints(const std::filesystem::path& given, int count);
+
+/// Throws Failure that names both unless two checkpoints have the same vocabulary and the same model but for dropout
+/// rates, which affect only training. `command`: for messages.
+void require_same_model(std::string_view command, const Checkpoint& first, const Checkpoint& other);
 
 /// Which lines are split into their sentences, which are translated separately.
 enum class SplitLines {

@@ -1,6 +1,7 @@
 #include "cli/report_evaluation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/names.h"
@@ -19,6 +21,7 @@
 #include "nmt/data/line_reader.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/train/evaluation/translation_validator.h"
 
 namespace babelring {
 
@@ -39,13 +42,100 @@ EvaluationSet text_set(const std::filesystem::path& source, const std::filesyste
   const std::vector<std::string> sources = read_text_lines(source);
   std::vector<std::string> references = read_text_lines(reference);
   if (sources.size() != references.size()) {
-    fail("evaluate: {} has {} lines, {} has {}", source.string(), sources.size(), reference.string(),
-         references.size());
+    fail("{} has {} lines, {} has {}", source.string(), sources.size(), reference.string(), references.size());
   }
   return {.name = source.filename().string(),
           .corpus = Corpus::from_memory(encode_lines(sources, TextSide::source, vocabulary, 0),
                                         encode_lines(references, TextSide::target, vocabulary, 0)),
           .references = std::move(references)};
+}
+
+namespace {
+
+/// The validation sets of the run that wrote the checkpoint.
+std::vector<OtherSet> sets_of_run(const TrainConfig& config) {
+  std::vector<OtherSet> sets = config.validation.others();
+  const std::string& valid = config.data.valid_set;
+  if (!valid.empty()) sets.insert(sets.begin(), {valid, config.data.folder, valid});
+  return sets;
+}
+
+}  // namespace
+
+std::vector<OtherSet> chosen_sets(const std::string& text, const TrainConfig& config, std::string_view option) {
+  const std::vector<OtherSet> known = sets_of_run(config);
+  std::vector<OtherSet> sets;
+  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto named = std::find_if(known.begin(), known.end(), [&](const OtherSet& set) { return set.name == item; });
+    Result<OtherSet> set = named != known.end() ? *named : OtherSet::parse(item);
+    if (!set) {
+      std::vector<std::string> names;
+      for (const OtherSet& each : known) names.push_back(each.name);
+      throw UsageFailure(fmt::format(
+          "{}: '{}' is no validation set of the run ({}); expected such a set, NAME=FOLDER, NAME=FOLDER:SET "
+          "or NAME=SOURCE:REFERENCE",
+          option, printable(item), names.empty() ? "it has none" : fmt::format("{}", fmt::join(names, ", "))));
+    }
+    const auto again =
+        std::find_if(sets.begin(), sets.end(), [&](const OtherSet& each) { return each.name == set->name; });
+    if (again != sets.end()) throw UsageFailure(fmt::format("{}: {} is given twice", option, printable(set->name)));
+    sets.push_back(std::move(set).value());
+  }
+  if (sets.empty()) sets = known;
+  if (sets.empty()) throw UsageFailure(fmt::format("{}: missing, and the run had no validation sets", option));
+  return sets;
+}
+
+EvaluationSet named_set(const OtherSet& chosen, const Vocabulary& vocabulary) {
+  EvaluationSet set = std::filesystem::is_regular_file(chosen.folder)
+                          ? text_set(chosen.folder, chosen.set, vocabulary)
+                          : prepared_set(chosen.folder, chosen.set, vocabulary);
+  set.name = chosen.name;
+  return set;
+}
+
+namespace {
+
+std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const EvaluationSet& set,
+                                       const TranslateOptions& options, Backend& backend) {
+  std::vector<std::span<const std::int32_t>> sources;
+  for (std::int64_t i = 0; i < std::ssize(set.references); ++i) sources.push_back(set.corpus.source(i));
+  Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, backend);
+  std::vector<std::string> hypotheses;
+  std::int64_t cut = 0;
+  for (const Translation& translation : translator.translate_ids(sources, options)) {
+    hypotheses.push_back(translation.text());
+    cut += translation.complete() ? 0 : 1;
+    if (translation.cut_inside_sentence) {
+      spdlog::warn("sentence {}: {} pieces, split inside a sentence into {} parts (--max-source)", hypotheses.size(),
+                   translation.source_pieces, translation.parts);
+    }
+  }
+  if (cut > 0) {
+    spdlog::info("{} of {} translations were cut at the maximum length (--max-length-factor, --max-length-extra)", cut,
+                 hypotheses.size());
+  }
+  return hypotheses;
+}
+
+}  // namespace
+
+SetScores score_set(const LoadedModel& loaded, const EvaluationSet& set, const Bleu& bleu,
+                    const TranslateOptions* search, Backend& backend) {
+  ActivationArenas arenas(backend);
+  if (!backend.host_memory()) arenas.reserve(evaluation_need(*loaded.model, backend));
+  const TeacherForcedScores forced = teacher_forced(
+      *loaded.model, {.corpus = set.corpus, .references = set.references, .vocabulary = *loaded.vocabulary}, 0,
+      std::ssize(set.references), bleu, backend, arenas);
+  SetScores scores{.losses = forced.losses, .teacher_forced_bleu = bleu.score(forced.bleu).score};
+  if (search == nullptr) return scores;
+  const Stopwatch watch;
+  scores.hypotheses = hypotheses_of(loaded, set, *search, backend);
+  scores.seconds = watch.elapsed_ms() / 1000;
+  return scores;
 }
 
 namespace {

@@ -3,11 +3,16 @@
 #include <boost/json/array.hpp>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/api_client.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/decode/translator.h"
+#include "nmt/metrics/bleu.h"
+#include "nmt/train/checkpointing/training_state.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 
@@ -26,6 +31,28 @@ EvaluationSet prepared_set(const std::filesystem::path& folder, const std::strin
 /// of lines.
 EvaluationSet text_set(const std::filesystem::path& source, const std::filesystem::path& reference,
                        const Vocabulary& vocabulary);
+
+/// The sets that `text` names, separated by commas: validation sets of the run, or NAME=FOLDER, NAME=FOLDER:SET,
+/// NAME=SOURCE:REFERENCE; all validation sets of the run if it is empty. `config`: of the run. Throws UsageFailure that
+/// begins with `option`.
+std::vector<OtherSet> chosen_sets(const std::string& text, const TrainConfig& config, std::string_view option);
+
+/// Opens such a set under its name: text_set() if its folder is a file, whose reference is then the set, else
+/// prepared_set().
+EvaluationSet named_set(const OtherSet& chosen, const Vocabulary& vocabulary);
+
+/// Scores of a translation model on a set.
+struct SetScores {
+  LossSums losses;                      // teacher-forced, as is the next
+  double teacher_forced_bleu = 0;       // by the likeliest subwords
+  std::vector<std::string> hypotheses;  // of all sentences; empty if nothing was translated
+  double seconds = 0;                   // for translating
+};
+
+/// Evaluates all sentences. `bleu` scores the likeliest subwords; `search`: how the set is translated; null: not at
+/// all. Logs what was cut. Throws UsageFailure if the model does not translate.
+SetScores score_set(const LoadedModel& loaded, const EvaluationSet& set, const Bleu& bleu,
+                    const TranslateOptions* search, Backend& backend);
 
 /// Sample translations for send(), evenly spaced over the set. Skips those that exceed the server's length limit.
 json::array samples_of(const EvaluationSet& set, const std::vector<std::string>& hypotheses,

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -31,66 +32,99 @@ bool is_rewritten(std::string_view name) {
          name == "state.json";
 }
 
-/// Element-wise mean of a tensor over all inputs, summed in double in the order of inputs.
-std::vector<float> mean_of(const std::vector<TensorFiles>& inputs, const std::string& name, const Shape& shape) {
-  std::vector<double> sum(static_cast<std::size_t>(shape.elements()));
-  for (const TensorFiles& input : inputs) {
-    const auto* values = input.tensor(name, shape).as<float>();
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(values[i]);
-  }
-  std::vector<float> mean(sum.size());
-  const auto count = static_cast<double>(inputs.size());
-  for (std::size_t i = 0; i < sum.size(); ++i) mean[i] = static_cast<float>(sum[i] / count);
-  return mean;
-}
-
-std::unique_ptr<WorkFolder> work_folder_of(const fs::path& output) try {
+std::unique_ptr<WorkFolder> work_folder_of(const fs::path& output, const char* command) try {
   return std::make_unique<WorkFolder>(output.parent_path(), output.filename().string());
 } catch (const UsageFailure&) {
   throw;
 } catch (const Failure& failure) {
-  fail("average: {}", failure.what());
+  fail("{}: {}", command, failure.what());
 }
 
-}  // namespace
+/// How the weights of a new checkpoint come from those of others.
+struct Merge {
+  const char* command;  // for messages
+  const char* member;   // of state.json, with the origin
+  json::value origin;
+  /// Sets `result` from the same tensor of each input.
+  std::function<void(const std::vector<const float*>& inputs, std::vector<float>& result)> combine;
+};
 
-Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::path& output) try {
-  if (inputs.empty()) throw UsageFailure("average: expected at least one checkpoint, found none");
+Checkpoint merge_checkpoints(const std::vector<fs::path>& inputs, const fs::path& output, const Merge& merge) try {
   const fs::path absolute = named_folder(output);
-  const std::unique_ptr<WorkFolder> work = work_folder_of(absolute);
-  if (fs::exists(output)) throw UsageFailure(fmt::format("average: {} exists already", output.string()));
+  const std::unique_ptr<WorkFolder> work = work_folder_of(absolute, merge.command);
+  if (fs::exists(output)) throw UsageFailure(fmt::format("{}: {} exists already", merge.command, output.string()));
   std::vector<Checkpoint> checkpoints;
   std::vector<TensorFiles> weights;
-  json::array names;
   for (const fs::path& input : inputs) {
     checkpoints.push_back(load_checkpoint(input).value());
     weights.push_back(checkpoints.back().weights());
     require_finite(weights.back());
-    names.emplace_back(checkpoints.back().folder.filename().string());
     if (weights.back().names().size() != weights.front().names().size()) {
-      fail("average: {} has {} tensors, {} has {}", inputs.front().string(), weights.front().names().size(),
+      fail("{}: {} has {} tensors, {} has {}", merge.command, inputs.front().string(), weights.front().names().size(),
            input.string(), weights.back().names().size());
     }
   }
 
   const Checkpoint& last = checkpoints.back();
   CheckpointContent content{.update = last.update, .state = last.state};
-  content.state["averaged_from"] = std::move(names);
+  content.state[merge.member] = merge.origin;
   for (const CheckpointFile& file : last.files) {
     if (!is_rewritten(file.name)) content.copies[file.name] = last.folder / file.name;
   }
-  std::vector<std::vector<float>> means;
+  std::vector<std::vector<float>> merged;
   for (const std::string& name : weights.front().names()) {
     const Shape shape = weights.front().tensor(name).shape;
-    means.push_back(mean_of(weights, name, shape));
-    content.weights.push_back({name, ConstTensor(means.back().data(), shape, DType::f32)});
+    std::vector<const float*> values;
+    for (const TensorFiles& input : weights) values.push_back(input.tensor(name, shape).as<float>());
+    merge.combine(values, merged.emplace_back(static_cast<std::size_t>(shape.elements())));
+    content.weights.push_back({name, ConstTensor(merged.back().data(), shape, DType::f32)});
   }
 
   write_checkpoint_files(content, work->path());
   work->publish(absolute);
   return load_checkpoint(absolute).value();
 } catch (const fs::filesystem_error& error) {
-  fail("average: {}: {}", error.path1().string(), error.code().message());
+  fail("{}: {}: {}", merge.command, error.path1().string(), error.code().message());
+}
+
+/// The name of a checkpoint, also of the one to which `best` points.
+json::string name_of_folder(const fs::path& input) {
+  return json::string(fs::weakly_canonical(named_folder(input)).filename().string());
+}
+
+}  // namespace
+
+Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::path& output) {
+  if (inputs.empty()) throw UsageFailure("average: expected at least one checkpoint, found none");
+  json::array names;
+  for (const fs::path& input : inputs) names.emplace_back(name_of_folder(input));
+  const auto mean = [](const std::vector<const float*>& values, std::vector<float>& result) {
+    const auto count = static_cast<double>(values.size());
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      double sum = 0;
+      for (const float* input : values) sum += static_cast<double>(input[i]);
+      result[i] = static_cast<float>(sum / count);
+    }
+  };
+  return merge_checkpoints(inputs, output, {"average", "averaged_from", std::move(names), mean});
+}
+
+void interpolate(const float* base, const float* tuned, double alpha, std::vector<float>& result) {
+  if (alpha == 0 || alpha == 1) {  // also of -0, to which adding 0 gives 0
+    std::copy_n(alpha == 0 ? base : tuned, result.size(), result.begin());
+    return;
+  }
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] = static_cast<float>((1 - alpha) * static_cast<double>(base[i]) + alpha * static_cast<double>(tuned[i]));
+  }
+}
+
+Checkpoint interpolate_checkpoints(const fs::path& base, const fs::path& tuned, double alpha, const fs::path& output) {
+  json::object origin = {{"base", name_of_folder(base)}, {"tuned", name_of_folder(tuned)}, {"alpha", alpha}};
+  const auto between = [alpha](const std::vector<const float*>& values, std::vector<float>& result) {
+    interpolate(values[0], values[1], alpha, result);
+  };
+  return merge_checkpoints({base, tuned}, output, {"interpolate", "interpolated_from", std::move(origin), between});
 }
 
 namespace {

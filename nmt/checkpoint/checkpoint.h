@@ -75,4 +75,13 @@ CheckpointRecord record_of(const Checkpoint& checkpoint);
 /// exists, an input is damaged or has a non-finite weight, or names and shapes differ.
 Checkpoint average_checkpoints(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output);
 
+/// (1 - alpha) base + alpha tuned of each element, in double and rounded to f32; at alpha 0 and 1 the bits of `base`
+/// and `tuned`. Both have as many elements as `result`, which is overwritten. `alpha`: from 0 to 1.
+void interpolate(const float* base, const float* tuned, double alpha, std::vector<float>& result);
+
+/// The checkpoint between two of one model, whose weights are those of interpolate(), as a new folder `output`. Other
+/// files are copied from `tuned`. Throws like average_checkpoints().
+Checkpoint interpolate_checkpoints(const std::filesystem::path& base, const std::filesystem::path& tuned, double alpha,
+                                   const std::filesystem::path& output);
+
 }  // namespace babelring

@@ -1,4 +1,4 @@
-"""`nmt prepare`, `evaluate`, `average`, `export` and `translate` as programs: output, exit codes, messages."""
+"""`nmt prepare`, `evaluate`, `average`, `interpolate`, `export` and `translate` as programs: output, exit codes, messages."""
 
 from __future__ import annotations
 
@@ -60,6 +60,19 @@ class ProgramsTest(NmtTest):
 2 | prepare --train toy1.en --output x | --train: found 1 file, 'toy1.en' is without a target
 2 | prepare --train toy1.en toy1.de --output x --vocabulary-size 3 | --vocabulary-size | 16
 2 | average --output x | checkpoints is required
+2 | interpolate run --output x | tuned is required
+2 | interpolate run data | --output is required
+2 | interpolate run data --output x --alpha 0.5 | --alpha: expected FROM:TO:STEP | found '0.5'
+2 | interpolate run data --output x --alpha 0:1.1:0.1 | --alpha: expected | found '0:1.1:0.1'
+2 | interpolate run data --output x --alpha 0.6:0.5:0.1 | --alpha: expected | found '0.6:0.5:0.1'
+2 | interpolate run data --output x --alpha -0.1:1:0.1 | --alpha: expected | found '-0.1:1:0.1'
+2 | interpolate run data --output x --alpha 0:1:0 | --alpha: expected | found '0:1:0'
+2 | interpolate run data --output x --alpha 0:1:0.0099 | at most 101 values, found '0:1:0.0099'
+2 | interpolate run data --output x --keep 1.1 | --keep: found 1.1, expected 0 to 1
+2 | interpolate run data --output x --by ter | --by: found 'ter', expected bleu, chrf or loss
+2 | interpolate run data --output empty | interpolate: empty exists already
+2 | interpolate run data --output nowhere/x | nowhere: no such folder
+2 | interpolate run run/checkpoints/best --output none | interpolate: BASE and TUNED are both
 2 | average --output x --last 1 run data | --last takes the folder of one run, found 2
 """
         )
@@ -237,6 +250,8 @@ class ProgramsTest(NmtTest):
             "translate --checkpoint {}",
             "evaluate --data data --checkpoint {}",
             "average --output none {}",
+            "interpolate --output none run/checkpoints/update-00000002 {}",
+            "interpolate --output none {} run",
             "score --source toy2.en --target toy2.de --checkpoint {}",
             "export --to ctranslate2 --output none --checkpoint {}",
         ):
@@ -254,6 +269,8 @@ class ProgramsTest(NmtTest):
             "evaluate --data data --checkpoint dead",
             "score --source toy2.en --target toy2.de --checkpoint dead",
             "average --output none run/checkpoints/update-00000002 dead",
+            "interpolate --output none run/checkpoints/update-00000002 dead",
+            "interpolate --output none dead run",
             "export --to huggingface --output none --checkpoint dead",
         ):
             self.complains(command, 1, "dead", words)
@@ -457,7 +474,7 @@ class ProgramsTest(NmtTest):
         self.assertEqual(len(done.stdout.splitlines()), 1)
         self.assertRegex(done.stderr, "line 1: [0-9]+ pieces, split inside a sentence into [0-9]+ parts")
 
-    def test_unlike_checkpoints_are_not_averaged(self) -> None:
+    def test_unlike_checkpoints_are_not_merged(self) -> None:
         trained = "run/checkpoints/update-00000004"
         config = Path("config.yaml").read_text(encoding="utf-8")
         self.succeeds(
@@ -472,17 +489,15 @@ class ProgramsTest(NmtTest):
                 check=True,
                 capture_output=True,
             )
-        self.complains(
-            f"average --output none {trained} run-pieces/checkpoints/update-00000004",
-            1,
-            f"{trained} and ",
-            "run-pieces/checkpoints/update-00000004 have different vocabularies: spm.model is ",
-        )
-        self.complains(
-            f"average --output none {trained} run-post/checkpoints/update-00000004",
-            1,
-            "are different models: model.norm is pre and post",
-        )
+        for command in ("average", "interpolate"):
+            for name, words in (
+                ("pieces", "have different vocabularies: spm.model is "),
+                ("post", "are different models: model.norm is pre and post"),
+            ):
+                other = f"run-{name}/checkpoints/update-00000004"
+                self.complains(
+                    f"{command} --output none {trained} {other}", 1, f"{command}: ", f"{trained} and ", words
+                )
         self.assertFalse(Path("none").exists())
         done = nmt(f"average --output of-two-runs {trained} run-again/checkpoints/update-00000004")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -490,6 +505,66 @@ class ProgramsTest(NmtTest):
             done.stderr, "warning: average: the checkpoints are from different runs: r_[0-9A-Z]+, r_[0-9A-Z]+"
         )
         self.assertNotIn("different runs", nmt("average --output of-one-run --last 2 run").stderr)
+
+    def test_interpolate_scores_between_two_checkpoints_and_writes_the_best(self) -> None:
+        base, tuned = "run/checkpoints/update-00000002", "run/checkpoints/update-00000004"
+        words = f"interpolate {base} {tuned} --json --on valid,toy=toy2.en:toy2.de,half=data:test"
+        found = json.loads(self.succeeds(f"{words} --alpha 0:1:0.25 --by loss --output between --svg between.svg"))
+        points = found["points"]
+        self.assertEqual([point["alpha"] for point in points], [0, 0.25, 0.5, 0.75, 1])
+        self.assertEqual([list(point["sets"]) for point in points], [["valid", "toy", "half"]] * 5)
+        means = [sum(scores["loss"] for scores in point["sets"].values()) for point in points]
+        self.assertEqual(found["chosen"], points[means.index(min(means))]["alpha"])
+        self.assertGreater(max(means), min(means))
+        self.assertIn("<svg", Path("between.svg").read_text(encoding="utf-8"))
+        state = json.loads(Path("between/state.json").read_text(encoding="utf-8"))["state"]
+        origin = {"base": "update-00000002", "tuned": "update-00000004", "alpha": found["chosen"]}
+        self.assertEqual(state["interpolated_from"], origin)
+        for checkpoint, point in ((base, points[0]), (tuned, points[-1])):
+            alone = json.loads(self.succeeds(f"evaluate --checkpoint {checkpoint} --set valid --json"))
+            for name in ("valid", "toy", "half"):  # the same text, in three ways
+                self.assertEqual(point["sets"][name]["loss"], alone["loss"])
+        for alpha, checkpoint in ((0, base), (1, tuned)):
+            self.succeeds(f"{words} --alpha {alpha}:{alpha}:1 --output end-{alpha}")
+            self.assertEqual(
+                sha256(Path(f"end-{alpha}/weights.safetensors")), sha256(Path(checkpoint, "weights.safetensors"))
+            )
+
+        digests, printed = set(), set()
+        for threads in (1, 2):
+            run = f"--alpha 0.3:0.7:0.2 --output by-{threads} --threads {threads}"
+            figures = json.loads(self.succeeds(f"{words} {run}"))
+            printed.add(
+                json.dumps([figures["chosen"], [list(p["sets"]["valid"].items())[2:] for p in figures["points"]]])
+            )
+            digests.add(sha256(Path(f"by-{threads}/weights.safetensors")))
+        self.assertEqual((len(digests), len(printed)), (1, 1))
+        self.assertEqual(json.loads(printed.pop())[0] in (0.3, 0.5, 0.7), True)
+        for use in ("translate --beam 1", "evaluate --set test", "export --to ctranslate2 --output between-ct2"):
+            self.succeeds(f"{use} --checkpoint between", "the old cat .\n")
+        self.succeeds(f"average --output between-mean between {tuned}")
+        done = worker("--run-dir", "run-between", "training.start_from=between", "training.stop_after=1u")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+        table = self.succeeds(
+            f"interpolate {base} {tuned} --alpha 0:1:0.5 --on valid,half=data:test --keep 0 --output forgetful"
+        )
+        self.assertRegex(table, r"ALPHA +valid loss +valid BLEU +valid chrF2 .*half chrF2")
+        self.assertRegex(
+            table, r"/forgetful: alpha [01.5]+, the greatest sacreBLEU on valid that keeps 0 % of BASE's on every"
+        )
+        self.complain_all(
+            f"""
+2 | interpolate {base} {tuned} --output none --on nope | --on: 'nope' is no validation set of the run (valid); expected
+2 | interpolate {base} {tuned} --output none --on valid,valid=data | --on: valid is given twice
+2 | interpolate {base} {tuned} --output none --keep 0.9 | --keep: needs alpha 0 and at least two sets, found | 1 set
+1 | interpolate {base} {tuned} --output none --on half=data:dev | no set 'dev', only train, valid, test
+1 | interpolate {base} {tuned} --output none --on toy=toy1.en:toy2.de | toy1.en has 400 lines, toy2.de has 20
+1 | interpolate nowhere {tuned} --output none | nowhere: no such folder
+1 | interpolate {base} data --output none | data: no checkpoint here
+"""
+        )
+        self.assertFalse(Path("none").exists())
 
     def test_evaluate_and_average_go_together(self) -> None:
         self.assertIn("mean of 2 checkpoints", self.succeeds("average --output mean --last 2 run"))

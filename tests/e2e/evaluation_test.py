@@ -134,6 +134,48 @@ class OtherSetsTest(SystemTest):
         refused = self.finish_run("refused", overrides=[f"validation.other_sets=general={other}"], code=2)
         self.assertIn(f"validation.other_sets: general: {other} was prepared with the vocabulary", refused.text())
 
+    def test_fine_tuning_forgets_and_weights_between_both_models_keep_some(self) -> None:
+        self.finish_run("general", overrides=["training.stop_after=300u"])
+        base = self.folder / "general" / "checkpoints" / "update-00000300"
+        pairs = [toy_corpus(self.folder, lines, seed) for lines, seed in ((400, 4), (40, 5))]
+        for source, target in pairs:  # other words in another order, of the same pieces
+            lines = source.read_text(encoding="utf-8").splitlines()
+            target.write_text("".join(f"{' '.join(reversed(line.split()))}\n" for line in lines), encoding="utf-8")
+        prepare(self.folder / "domain", *pairs, "--keep-held-out", "--vocabulary", base)
+        tuning = [
+            f"data.folder={self.folder / 'domain'}",
+            f"training.start_from={base}",
+            f"validation.other_sets=general={self.prepared}",
+            "training.stop_after=100u",
+            "validation.bleu_every=100u",
+        ]
+        self.finish_run("tuned", overrides=[*tuning, "optimizer.warm_up=10u"])
+        last = {record["set"]: record for record in self.records("tuned", "eval")}
+        words = [base, self.folder / "tuned", "--alpha", "0:1:0.25", "--threads", 1, "--json"]
+        done = call("nmt", "interpolate", *words, "--output", self.folder / "mixed", "--keep", "0.5", check=True)
+        found = json.loads(done.stdout)
+        self.assertEqual([item["name"] for item in found["sets"]], ["valid", "general"], "the sets of the run")
+        points = [point["sets"] for point in found["points"]]
+        for name, record in last.items():
+            self.assertAlmostEqual(points[-1][name]["loss"], record["loss"], 5)
+            self.assertAlmostEqual(points[-1][name]["sacrebleu"], record["sacrebleu"], 5)
+        bleu = {name: [point[name]["sacrebleu"] for point in points] for name in last}
+        self.assertGreater(bleu["valid"][-1], bleu["valid"][0] + 10, bleu)
+        self.assertLess(bleu["general"][-1], bleu["general"][0] - 10, bleu)
+        kept = [own if other >= bleu["general"][0] / 2 else -1 for own, other in zip(bleu["valid"], bleu["general"])]
+        self.assertEqual(found["chosen"], found["points"][kept.index(max(kept))]["alpha"])
+        evaluated = [
+            "--checkpoint",
+            self.folder / "mixed",
+            "--set",
+            "valid",
+            "--data",
+            self.folder / "domain",
+            "--json",
+        ]
+        mixed = json.loads(call("nmt", "evaluate", *evaluated, "--beam", 2, "--threads", 1, check=True).stdout)
+        self.assertAlmostEqual(mixed["sacrebleu"], max(kept), 5)
+
 
 class EvaluatingServer(ControlServer):
     """Its profile asks for an evaluation of each run."""

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <random>
 
@@ -170,6 +171,55 @@ TEST_F(AverageTest, AverageIsTheMeanAndSelfContained) {
   const Checkpoint again = average_checkpoints({folder_ / "update-00000002/"}, base_ / "again/");
   EXPECT_EQ(again.folder, base_ / "again");
   EXPECT_EQ(to_text(again.state.at("averaged_from")), R"(["update-00000002"])");
+}
+
+TEST_F(AverageTest, InterpolationsHaveTheBitsOfTheEndsAndLieBetweenThem) {
+  CheckpointStore store(folder_, 5);
+  weights_[0] = -0.0f;
+  store.save(content(1));
+  const std::vector<float> base = weights_;
+  for (float& weight : weights_) weight = 3 * weight + 1;
+  weights_[1] = -0.0f;
+  const std::vector<float> tuned = weights_;
+  store.save(content(2));
+  const fs::path first = folder_ / "update-00000001", second = folder_ / "update-00000002";
+  const auto values_at = [&](double alpha, const char* name) {
+    const Checkpoint made = interpolate_checkpoints(first, second, alpha, base_ / name);
+    const TensorFiles reader = made.weights();
+    const auto* values = reader.tensor("w", {40, 100}).as<float>();
+    return std::vector<float>(values, values + base.size());
+  };
+  const auto same_bits = [](const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  };
+  EXPECT_TRUE(same_bits(values_at(0, "start"), base));
+  EXPECT_TRUE(same_bits(values_at(1, "end"), tuned));
+  const std::vector<float> middle = values_at(0.5, "middle"), near = values_at(0.3, "near");
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    const double a = static_cast<double>(base[i]), b = static_cast<double>(tuned[i]);
+    ASSERT_EQ(middle[i], static_cast<float>((a + b) / 2)) << i;
+    ASSERT_EQ(near[i], static_cast<float>((1 - 0.3) * a + 0.3 * b)) << i;
+  }
+  const Checkpoint made = load_checkpoint(base_ / "near").value();
+  EXPECT_EQ(made.update, 2);
+  EXPECT_EQ(to_text(made.state.at("interpolated_from")),
+            R"({"base":"update-00000001","tuned":"update-00000002","alpha":0.3})");
+  EXPECT_EQ(read_file(made.folder / "spm.model"), "spm");
+  EXPECT_FALSE(fs::exists(made.folder / "optimizer.safetensors"));
+}
+
+TEST_F(AverageTest, InterpolationRefusesOtherShapesAndExistingFolders) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  CheckpointContent other = content(2);
+  other.weights[0].tensor = ConstTensor(weights_.data(), {100, 40}, DType::f32);
+  store.save(other);
+  const fs::path first = folder_ / "update-00000001", second = folder_ / "update-00000002";
+  EXPECT_THAT([&] { interpolate_checkpoints(first, second, 0.5, base_ / "a"); },
+              ThrowsMessage<Failure>(HasSubstr("tensor 'w' is f32 [100, 40], expected f32 [40, 100]")));
+  EXPECT_THAT([&] { interpolate_checkpoints(first, first, 0.5, folder_); },
+              ThrowsMessage<UsageFailure>(HasSubstr("interpolate: ")));
+  EXPECT_FALSE(fs::exists(base_ / "a"));
 }
 
 TEST_F(AverageTest, FailedAverageLeavesNothing) {
