@@ -291,13 +291,17 @@ std::string curves(const Interpolation& found, const InterpolateArguments& argum
 /// Both ends, checked against each other, and the scores between them.
 Interpolation find_between(InterpolateArguments& arguments, const std::vector<double>& alphas) {
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
-  arguments.model.checkpoint = arguments.tuned;
+  // Not `best`, which may come to mean another checkpoint meanwhile.
+  const auto resolved_path = [](const std::string& given) {
+    return std::filesystem::canonical(find_checkpoint(given));
+  };
+  arguments.model.checkpoint = resolved_path(arguments.tuned).string();
   const LoadedModel loaded = arguments.model.load_any(*backend);
   if (loaded.config.task != Task::translation) {
     throw UsageFailure(fmt::format("interpolate: {} holds {}, expected a model that translates", arguments.tuned,
                                    loaded.model->kind()));
   }
-  const Checkpoint base = load_checkpoint(find_checkpoint(arguments.base), Verify::model).value();
+  const Checkpoint base = load_checkpoint(resolved_path(arguments.base), Verify::model).value();
   if (std::filesystem::equivalent(base.folder, loaded.checkpoint.folder)) {
     throw UsageFailure(fmt::format("interpolate: BASE and TUNED are both {}", base.folder.string()));
   }

@@ -192,6 +192,15 @@ describe('scores of evaluations', () => {
       ],
     ]);
   });
+  it('have a curve of each set, which its label names', () => {
+    const beside = evals.map((row) => ({ ...row, set: 'general', sacrebleu: row.sacrebleu && 40 - row.sacrebleu }));
+    const both = evals.flatMap((row, at) => [row, beside[at]!]);
+    const lines = evalLines(runOf({}, both), 'sacrebleu', 'sacreBLEU', ['blue', 'violet'], String);
+    expect(lines.map(({ label, color, y }) => [label, color, y])).toEqual([
+      ['sacreBLEU (valid)', 'blue', [20, 22]],
+      ['sacreBLEU (general)', 'violet', [20, 18]],
+    ]);
+  });
   it('say how the translations were found', () => {
     expect(searchOf('model:\n  beam: 9\nvalidation:\n  every: 100u\n  beam: 4\nseed: 1\n')).toBe('beam 4');
     expect(searchOf('validation:\n  beam: 1\n')).toBe('greedy');

@@ -96,6 +96,7 @@ class HostsTest(TwoHostTest):
     def test_hosts_that_keep_shares_of_the_optimizer_train_the_same_weights(self) -> None:
         # A digest or an evaluation waits for weights that are on their way, so most updates have neither.
         often = ["training.digest_every=20u", "validation.every=10u", "validation.bleu_every=30u"]
+        often.append(f"validation.other_sets=general={self.prepared}:test")
         self.finish_on_two_hosts(name="whole", overrides=often)
         shares = [*often, "communication.optimizer=sharded"]
         run = self.finish_on_two_hosts(overrides=[*shares, "training.stop_after=30u"])
@@ -106,11 +107,12 @@ class HostsTest(TwoHostTest):
                 self.assertEqual([step.get(key) for step in own], [step.get(key) for step in expected])
         self.assertEqual(sum(1 for step in expected if step.get("weights_digest")), 3)
         found, expected = (
-            [(record["update"], record["loss"], record["sacrebleu"]) for record in self.records(name, "eval")]
+            [[record[key] for key in ("update", "set", "loss", "sacrebleu")] for record in self.records(name, "eval")]
             for name in ("run", "whole")
         )
         self.assertEqual(found, expected)
-        self.assertGreaterEqual(len(found), 6)
+        self.assertGreaterEqual(len(found), 12)
+        self.assertEqual([record[1] for record in found[:4]], ["valid", "general", "valid", "general"])
         one_host = self.finish_run("one-host", SLOTS, overrides=[*shares, "training.stop_after=2u"])
         self.assertIn("communication.optimizer sharded has no effect on one host", one_host.text())
 
