@@ -1,6 +1,7 @@
 import type { Evaluation, MetricKey } from '../../server/dashboard/src/api/types';
 import { comparisonRows } from '../../server/dashboard/src/data/export';
-import { isEval } from '../../server/dashboard/src/lib/format';
+import { evalsOf, ofOneSet } from '../../server/dashboard/src/data/runs';
+import { formatOf, isEval } from '../../server/dashboard/src/lib/format';
 import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
 import {
   bestOf,
@@ -9,7 +10,7 @@ import {
   configRows,
   cutText,
   DEFAULT_KEYS,
-  ofOneSet,
+  evalKeys,
   parseCompare,
   titleOf,
   winner,
@@ -49,6 +50,29 @@ describe('the evaluations of a run', () => {
     expect(ofOneSet([evaluation(1, 1, 3), beside, evaluation(3, 2, 2)]).map(({ update }) => update)).toEqual([1, 3]);
     expect(ofOneSet([evaluation(1, 1, 3), beside]).map(({ set }) => set)).toEqual(['valid']);
     expect(ofOneSet([])).toEqual([]);
+  });
+  it('are compared on another set by its name', () => {
+    const general = { ...evaluation(1, 30, 2), set: 'general' };
+    const later = { ...evaluation(2, null, 2.5), set: 'general' };
+    const evals = [evaluation(1, 20, 3), general, evaluation(2, null, 2.9), later, evaluation(3, 22, 2.8)];
+    expect(evalsOf(evals, 'eval:loss').map(({ loss }) => loss)).toEqual([3, 2.9, 2.8]);
+    expect(evalsOf(evals, 'eval:loss@general')).toEqual([general, later]);
+    expect(evalsOf(evals, 'eval:loss@none')).toEqual([]);
+    const offered = evalKeys([{ evals }, { evals: [evaluation(1, 1, 1), { ...general, set: 'a,b' }] }]);
+    expect(offered.filter((key) => key.includes('@'))).toEqual(
+      expect.arrayContaining(['eval:loss@general', 'eval:sacrebleu@general']),
+    );
+    expect(offered.filter((key) => key.includes(',') || key.includes('@valid'))).toEqual([]);
+    expect(offered.length).toBe(new Set(offered).size);
+    const run = { evals, keys: new Map(), series: { get: () => emptySeries() } };
+    expect(bestOf(run, 'eval:loss@general')).toEqual({ value: 2, update: 1 });
+    expect(bestOf(run, 'eval:sacrebleu')).toEqual({ value: 22, update: 3 });
+    expect(['eval:loss@general', 'eval:chrf@general'].map(betterOf)).toEqual(['less', 'more']);
+    expect(['eval:sacrebleu@general', 'eval:loss@train'].map(titleOf)).toEqual([
+      'sacreBLEU on general',
+      'Validation loss on training sample',
+    ]);
+    expect(formatOf('eval:sacrebleu@a@b')(30.126)).toBe('30.13');
   });
 });
 

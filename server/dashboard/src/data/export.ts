@@ -1,7 +1,8 @@
 import { request } from '../api/client';
 import type { Evaluation } from '../api/types';
 import { saveText } from '../lib/dom';
-import { isEval } from '../lib/format';
+import { evalKey, isEval } from '../lib/format';
+import { evalsOf } from './runs';
 
 /// One series: its name, KEY or KEY@RANK, and its rows as the server wrote them, "step,time_ms,value".
 export type CsvPart = { name: string; csv: string };
@@ -86,8 +87,8 @@ export const comparisonRows = (run: { id: string; name: string }, key: string, c
   prefixed(run, key, rowsOf(csv));
 
 function evalRows(run: ComparedData, key: string): string {
-  const measure = key.slice(5) as keyof Evaluation;
-  const rows = run.evals.map((row) => `${row.update},${row.time_ms},${String(row[measure] ?? '')}`);
+  const measure = evalKey(key).measure as keyof Evaluation;
+  const rows = evalsOf(run.evals, key).map((row) => `${row.update},${row.time_ms},${String(row[measure] ?? '')}`);
   return prefixed(run, key, rows);
 }
 

@@ -1,5 +1,5 @@
 import type { Evaluation, Run } from '../api/types';
-import { formatClock, formatDateTime, formatDuration, formatPercent, formatTime } from '../lib/format';
+import { evalKey, formatClock, formatDateTime, formatDuration, formatPercent, formatTime } from '../lib/format';
 
 /// The parts of an update: key of the metric, label in charts, name in a text, colour.
 export const STEP_PARTS = [
@@ -78,4 +78,18 @@ export function otherSets<Row extends Pick<Evaluation, 'set' | 'time_ms'>>(evals
   const newest = new Map(inTime.map((row) => [row.set, row]));
   newest.delete(inTime[0]?.set ?? '');
   return [...newest.values()];
+}
+
+/// Keeps the evaluations of the set that was evaluated most often (of several such sets the first), which is the validation set.
+export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[]): Row[] {
+  const times = new Map<string, number>();
+  for (const { set } of evals) times.set(set, (times.get(set) ?? 0) + 1);
+  const [most] = [...times].sort(([, a], [, b]) => b - a);
+  return evals.filter(({ set }) => set === most?.[0]);
+}
+
+/// The evaluations that belong on the curve of eval:MEASURE, those on the validation set, or of eval:MEASURE@SET.
+export function evalsOf<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[], key: string): Row[] {
+  const { set } = evalKey(key);
+  return set ? evals.filter((row) => row.set === set) : ofOneSet(evals);
 }

@@ -144,8 +144,16 @@ export const EVAL_TITLES = {
 /// Whether a key is that of a measure of evaluations: eval:MEASURE.
 export const isEval = (key: string): boolean => key.startsWith('eval:');
 
-/// The format of a metric's values, by its key. The keys of evaluation measures are eval:MEASURE.
-export function formatOf(key: string): (value: number | null) => string {
+/// The parts of a key eval:MEASURE or eval:MEASURE@SET; no set means the validation set.
+export function evalKey(key: string): { measure: string; set: string } {
+  const name = key.slice('eval:'.length);
+  const at = name.indexOf('@');
+  return at < 0 ? { measure: name, set: '' } : { measure: name.slice(0, at), set: name.slice(at + 1) };
+}
+
+/// The format of a metric's values, by its key. The keys of evaluation measures are those of evalKey().
+export function formatOf(name: string): (value: number | null) => string {
+  const key = isEval(name) ? `eval:${evalKey(name).measure}` : name;
   if (/^eval:(sacrebleu|chrf|teacher_forced_bleu)$/.test(key)) return (value) => formatFixed(value, 2);
   if (key === 'eval:accuracy' || key.endsWith('_fraction')) return formatPercent;
   if (/(^|:)(loss|nll|entropy|excess)$/.test(key)) return formatLoss;

@@ -2,11 +2,22 @@ import { getAll, getItems, getJson } from '../api/client';
 import type { Evaluation, MetricKey, Run } from '../api/types';
 import { curves, nonFiniteMarks, points } from '../charts/lines';
 import type { ChartData, Line } from '../charts/plot';
+import { evalsOf, otherSets, setName } from '../data/runs';
 import { SeriesStore, type Window } from '../data/series_store';
 import type { XAxis } from '../lib/axes';
 import { flatten } from '../lib/config_tree';
 import { type Child, COLORS, h, swatch } from '../lib/dom';
-import { capital, DASH, EVAL_TITLES, formatCount, formatDuration, formatFixed, formatOf, isEval } from '../lib/format';
+import {
+  capital,
+  DASH,
+  EVAL_TITLES,
+  evalKey,
+  formatCount,
+  formatDuration,
+  formatFixed,
+  formatOf,
+  isEval,
+} from '../lib/format';
 import { hashOfRun, listOf, MAX_COMPARED, parseRunView, queryOf, runViewQuery, type ViewState } from '../lib/routes';
 import { describeSampling, type Series } from '../lib/series';
 import { badge, stateBadge, table } from './parts';
@@ -14,7 +25,7 @@ import { badge, stateBadge, table } from './parts';
 /// The state of a comparison, as stored in its address.
 export interface CompareState {
   runs: readonly string[]; // ids; the first is the baseline
-  keys: readonly string[]; // metric keys, and eval:MEASURE
+  keys: readonly string[]; // metric keys, eval:MEASURE and eval:MEASURE@SET
   view: ViewState;
   same: boolean; // also shows configuration keys with equal values
   asked: number; // number of runs in the address; only the first MAX_COMPARED are compared
@@ -46,20 +57,11 @@ export function compareQuery({ runs, keys, same, view }: CompareState): URLSearc
   return new URLSearchParams([...queryOf(own), ...new URLSearchParams(runViewQuery(view))]);
 }
 
-/// Keeps the evaluations of the set that was evaluated most often (of several such sets the first), which is the validation set. Other
-/// sets do not belong on its curve.
-export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[]): Row[] {
-  const times = new Map<string, number>();
-  for (const { set } of evals) times.set(set, (times.get(set) ?? 0) + 1);
-  const [most] = [...times].sort(([, a], [, b]) => b - a);
-  return evals.filter(({ set }) => set === most?.[0]);
-}
-
 export class ComparedRun {
   run: Run | null = null;
   atMs = 0;
   config: ReadonlyMap<string, string> = new Map();
-  evals: Evaluation[] = [];
+  evals: Evaluation[] = []; // on all sets
   keys: ReadonlyMap<string, MetricKey> = new Map();
   readonly series: SeriesStore;
 
@@ -103,18 +105,36 @@ export class ComparedRun {
     if (run.config !== this.run?.config) this.config = flatten(run.config ?? '');
     this.run = run;
     this.atMs = Date.now();
-    this.evals = ofOneSet(evals.sort((a, b) => a.update - b.update));
+    this.evals = evals.sort((a, b) => a.update - b.update);
     this.keys = new Map(keys.map((item) => [item.key, item]));
   }
 }
 
 type Measure = keyof typeof EVAL_TITLES;
-export const EVAL_MEASURES = Object.keys(EVAL_TITLES) as Measure[];
+const EVAL_MEASURES = Object.keys(EVAL_TITLES) as Measure[];
+
+/// The keys of the evaluations of these runs: eval:MEASURE, and eval:MEASURE@SET of the sets beside a validation set. An address
+/// cannot have sets with a comma.
+export function evalKeys(runs: readonly Pick<ComparedRun, 'evals'>[]): string[] {
+  const beside = runs.flatMap(({ evals }) => {
+    const sets = new Set(otherSets(evals).map(({ set }) => set));
+    return evals.filter(({ set }) => sets.has(set) && !set.includes(','));
+  });
+  const measured = beside.flatMap((row) =>
+    EVAL_MEASURES.filter((measure) => typeof row[measure] === 'number').map((measure) => `eval:${measure}@${row.set}`),
+  );
+  return [...EVAL_MEASURES.map((measure) => `eval:${measure}`), ...new Set(measured)];
+}
+
 const BAND_RUNS = 3; // with more runs the bands would hide each other
 export const colorOf = (at: number): string => COLORS[at]!;
 
 export function titleOf(key: string): string {
-  if (isEval(key)) return EVAL_TITLES[key.slice(5) as Measure] ?? key.slice(5);
+  if (isEval(key)) {
+    const { measure, set } = evalKey(key);
+    const title = EVAL_TITLES[measure as Measure] ?? measure;
+    return set ? `${title} on ${setName(set)}` : title;
+  }
   const words = key
     .replace(/_ms$/, '')
     .replace(/_per_second$/, '/s')
@@ -124,7 +144,8 @@ export function titleOf(key: string): string {
 }
 
 /// Whether a lower or a higher value is better; null if neither is.
-export function betterOf(key: string): 'less' | 'more' | null {
+export function betterOf(name: string): 'less' | 'more' | null {
+  const key = isEval(name) ? `eval:${evalKey(name).measure}` : name;
   const more = ['eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy', 'busy_fraction'];
   if (more.includes(key) || key.endsWith('tokens_per_second')) return 'more';
   if (/(^|:)(loss|nll|excess)$/.test(key) || key.endsWith('_ms')) return 'less';
@@ -132,8 +153,8 @@ export function betterOf(key: string): 'less' | 'more' | null {
 }
 
 function evalLine(run: ComparedRun, key: string, color: string, view: ViewState): Line {
-  const measure = key.slice(5) as Measure;
-  const rows = run.evals.filter((row) => row[measure] !== null && row[measure] !== undefined);
+  const measure = evalKey(key).measure as Measure;
+  const rows = evalsOf(run.evals, key).filter((row) => row[measure] !== null && row[measure] !== undefined);
   return points(run.axis(view), rows, measure, { label: run.name, color, format: formatOf(key) });
 }
 
@@ -193,8 +214,8 @@ export function bestOf(
 ): Best | null {
   const better = betterOf(key);
   if (isEval(key)) {
-    const measure = key.slice(5) as keyof Evaluation;
-    const rows = run.evals.flatMap((row): Best[] =>
+    const measure = evalKey(key).measure as keyof Evaluation;
+    const rows = evalsOf(run.evals, key).flatMap((row): Best[] =>
       typeof row[measure] === 'number' ? [{ value: row[measure] as number, update: row.update }] : [],
     );
     return bestRow(rows, better === 'more');

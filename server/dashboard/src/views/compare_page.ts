@@ -14,7 +14,6 @@ import { options, Owner, type Page, type Place } from './parts';
 import { addShortcuts } from './site_header';
 
 const LIVE_MS = 3000;
-const EVAL_KEYS = compare.EVAL_MEASURES.map((measure) => `eval:${measure}`);
 const CSV = 'comparison as CSV';
 
 /// Compares runs: curves, best values and differences between their configurations. The address reproduces the view.
@@ -200,7 +199,7 @@ class ComparePage extends Life {
   }
 
   private offeredKeys(): string[] {
-    const all = new Set([...EVAL_KEYS, ...this.runs.flatMap(({ keys }) => [...keys.keys()])]);
+    const all = new Set([...compare.evalKeys(this.runs), ...this.runs.flatMap(({ keys }) => [...keys.keys()])]);
     return [...all].filter((key) => !this.state.keys.includes(key)).sort();
   }
 
