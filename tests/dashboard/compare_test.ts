@@ -6,11 +6,13 @@ import { emptySeries, type Series } from '../../server/dashboard/src/lib/series'
 import {
   bestOf,
   betterOf,
+  ComparedRun,
   compareQuery,
   configRows,
   cutText,
   DEFAULT_KEYS,
   evalKeys,
+  fullRange,
   parseCompare,
   titleOf,
   winner,
@@ -73,6 +75,14 @@ describe('the evaluations of a run', () => {
       'Validation loss on training sample',
     ]);
     expect(formatOf('eval:sacrebleu@a@b')(30.126)).toBe('30.13');
+  });
+  it('give the charts their range where nothing else is compared', () => {
+    const run = new ComparedRun('r_A', () => new Set());
+    run.evals = [evaluation(100, 20, 3), { ...evaluation(200, 30, 2), set: 'general' }];
+    const { view } = parseCompare(new URLSearchParams());
+    expect(fullRange([run], ['eval:loss', 'eval:loss@general'], view)).toEqual([0, 200]);
+    expect(fullRange([run], ['eval:loss'], view)).toEqual([0, 100]);
+    expect(fullRange([run], ['loss'], view)).toEqual([0, 1]);
   });
 });
 

@@ -176,9 +176,9 @@ export function compareLines(runs: readonly ComparedRun[], key: string, view: Vi
   return { lines, marks, note: [...notes].join(' · ') + smooth };
 }
 
-/// The x values of all runs.
-export function fullRange(runs: readonly ComparedRun[], view: ViewState): [number, number] {
-  const lines = compareLines(runs, 'loss', { ...view, smoothing: 0 }).lines;
+/// The x values of all runs in the charts of these keys.
+export function fullRange(runs: readonly ComparedRun[], keys: readonly string[], view: ViewState): [number, number] {
+  const lines = keys.flatMap((key) => compareLines(runs, key, { ...view, smoothing: 0 }).lines);
   const ends = lines.flatMap(({ x }) => (x.length > 0 ? [x[0]!, x.at(-1)!] : []));
   const from = view.x === 'wall' ? Math.min(...ends) : 0;
   const to = Math.max(...ends);

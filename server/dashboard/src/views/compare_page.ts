@@ -58,7 +58,7 @@ class ComparePage extends Life {
       h('button.chip', { onclick: () => void this.saveCsv(this.state.keys) }, this.csvText);
     this.charts = new ChartGrid('Charts', source, view, actions);
     this.charts.mountAll();
-    this.toolbar = new Toolbar(view, actions, () => compare.fullRange(this.runs, view), csv);
+    this.toolbar = new Toolbar(view, actions, () => compare.fullRange(this.runs, this.state.keys, view), csv);
     const fit = (): void => this.charts.fit();
     const search = instead(() => this.keyInput.focus());
     this.atEnd(
@@ -194,7 +194,7 @@ class ComparePage extends Life {
     this.body.draw();
     const { view } = this.state;
     const ready = this.runs.filter(({ run }) => run !== null);
-    const full = compare.fullRange(ready, view);
+    const full = compare.fullRange(ready, this.state.keys, view);
     this.charts.draw(view.range ?? full, full);
   }
 
