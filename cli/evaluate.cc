@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -23,7 +22,6 @@
 #include "nmt/data/manifest.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
-#include "nmt/train/evaluation/translation_validator.h"
 
 namespace babelring {
 

@@ -9,6 +9,7 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/clock.h"
