@@ -6,6 +6,7 @@
 #include "base/failure.h"
 #include "base/options/usage.h"
 #include "cli/commands.h"
+#include "cli/translate_service.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
@@ -18,15 +19,17 @@ namespace {
 struct ExportArguments {
   std::string checkpoint, output, sources;
   std::int64_t lines = 20;
+  bool sources_optional = false;
+  ServiceLimits limits;
   ExportOptions options;
 };
 
-/// The lines of --sources, or of the checkpoint's validation set.
+/// The lines of --sources, or of the checkpoint's validation set; none if that is absent and they are optional.
 std::vector<std::string> sources_of(const ExportArguments& arguments, const std::filesystem::path& checkpoint) {
   std::vector<std::string> lines;
   if (arguments.sources.empty()) {
     lines = validation_sources(checkpoint, arguments.lines);
-    if (!lines.empty()) return lines;
+    if (!lines.empty() || arguments.sources_optional) return lines;
     throw UsageFailure("export: the checkpoint's validation set is not here; expected --sources FILE");
   }
   LineReader reader(arguments.sources);
@@ -43,6 +46,7 @@ std::vector<std::string> sources_of(const ExportArguments& arguments, const std:
 }
 
 void export_model(ExportArguments& arguments) {
+  apply_limits(arguments.limits);
   const std::filesystem::path checkpoint = find_checkpoint(arguments.checkpoint);
   arguments.options.sources = sources_of(arguments, checkpoint);
   const ExportOptions& options = arguments.options;
@@ -131,6 +135,12 @@ void add_export(CLI::App& app) {
   command->add_option("--lines", arguments->lines, "max sources in conformance.jsonl; lines without text are skipped")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
+  command->add_flag("--sources-optional", arguments->sources_optional,
+                    "leave conformance.jsonl out if the checkpoint's validation set is not here");
+  command->add_option("--memory-mb", arguments->limits.memory_mb, "max address space; 0: no limit")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  command->add_flag("--end-with-parent", arguments->limits.end_with_parent, "terminate when the parent process ends");
   command->callback([arguments] { export_model(*arguments); });
 }
 

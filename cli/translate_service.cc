@@ -21,17 +21,6 @@ namespace {
 constexpr std::size_t max_lines = 1024;
 constexpr std::int64_t default_max_pieces = 4096;
 
-void apply(const ServiceLimits& limits) {
-  if (limits.end_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl: {}", std::strerror(errno));
-  if (limits.memory_mb > 0) {
-    const auto bytes = static_cast<rlim_t>(limits.memory_mb) << 20;
-    const struct rlimit limit{bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) fail("setrlimit: {}", std::strerror(errno));
-  }
-  const struct rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-}
-
 /// The reason why a request is refused.
 struct Refusal {
   std::string code, detail;
@@ -149,8 +138,19 @@ json::object answer_line(const std::string& line, const TranslateOptions& usual,
 
 }  // namespace
 
+void apply_limits(const ServiceLimits& limits) {
+  if (limits.end_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl: {}", std::strerror(errno));
+  if (limits.memory_mb > 0) {
+    const auto bytes = static_cast<rlim_t>(limits.memory_mb) << 20;
+    const struct rlimit limit{bytes, bytes};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) fail("setrlimit: {}", std::strerror(errno));
+  }
+  const struct rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+}
+
 void serve_translations(const ModelOptions& model, const ServiceLimits& limits, std::istream& in, std::ostream& out) {
-  apply(limits);
+  apply_limits(limits);
   const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
   const LoadedModel loaded = model.load(*backend);
   const TranslateOptions usual = model.translate_with(loaded);

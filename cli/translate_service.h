@@ -8,11 +8,13 @@
 
 namespace babelring {
 
-/// Limits on the translation service process, to protect the process that starts it.
+/// Limits on a process that a server starts, to protect that server.
 struct ServiceLimits {
   std::int64_t memory_mb = 0;    // max address space; 0: no limit
   bool end_with_parent = false;  // terminate when the parent process ends
 };
+/// Applies the limits to this process, which also writes no core file. Throws Failure if the system refuses one.
+void apply_limits(const ServiceLimits& limits);
 
 /// Implements `nmt translate --serve`: loads a checkpoint, writes a ready line, then writes one response line per
 /// request line until the input ends. Format: docs/formats.md. An invalid request gets an error response; other errors

@@ -67,7 +67,7 @@ ROOMS: dict[str, list[str]] = {
     "server/verdict": ["server/launch", "insight/report"],
     "server/alerts": ["server/store"],
     "server/access": ["server/http", "server/store"],
-    "server/artifacts": ["server/access"],
+    "server/artifacts": ["server/access", "server/translate"],
     "server/events": ["server/http"],
     "server/telemetry": ["server/artifacts", "server/events", "server/launch", "server/translate"],
     "server/api": ["server/telemetry", "server/verdict", "server/alerts"],

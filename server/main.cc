@@ -23,6 +23,7 @@
 #include "server/api/routes.h"
 #include "server/api/spool_intake.h"
 #include "server/artifacts/checkpoint_files.h"
+#include "server/artifacts/exports.h"
 #include "server/http/server.h"
 #include "server/page/page.h"
 #include "server/reload.h"
@@ -238,6 +239,8 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   http::Server server(server_options(options));
   translate::Pool translators(options.translator_options());  // ends before the server: it answers through it
   service.translators = &translators;
+  artifacts::Exports exports(store, options.export_limits());
+  service.exports = &exports;
   control.hear_until(
       [lanes = server.lanes()](const std::string& run) { return lanes->handled_until(http::Lane::heartbeat, run); });
   api::SpoolIntake spools(service);

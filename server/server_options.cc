@@ -121,14 +121,15 @@ void declare_service(CLI::App& app, ServerOptions& options, RawOptions& raw) {
                  "also serve checkpoints below this folder; may be repeated");
   app.add_option("--ui-dir", options.page_folder, "serve the dashboard from this folder instead of the built-in one")
       ->check(CLI::ExistingDirectory);
-  app.add_option("--nmt", options.nmt, "`nmt` program used for translation; default: the one in this program's folder")
+  app.add_option("--nmt", options.nmt,
+                 "`nmt` program that translates and exports; default: the one in this program's folder")
       ->check(CLI::ExistingFile);
   app.add_option("--translators", options.translators,
                  "maximum number of translation processes; each holds one checkpoint")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--translator-memory-mb", options.translator_memory_mb,
-                 "address space limit of each translation process; 0: no limit")
+                 "address space limit of each process that translates or exports; 0: no limit")
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
   app.add_option("--profiles", options.profiles_file, "YAML file of launch profiles, in addition to mpirun-local")
@@ -303,6 +304,14 @@ translate::PoolOptions ServerOptions::translator_options() const {
   const auto sibling = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "nmt";
   if (!error && std::filesystem::exists(sibling, error)) pool.program = sibling;
   return pool;
+}
+
+artifacts::ExportLimits ServerOptions::export_limits() const {
+  const translate::PoolOptions pool = translator_options();
+  artifacts::ExportLimits limits;
+  limits.program = pool.program;
+  limits.memory_mb = pool.memory_mb;
+  return limits;
 }
 
 }  // namespace babelring

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/artifacts/exports.h"
 #include "server/http/admission.h"
 #include "server/translate/pool.h"
 
@@ -30,7 +31,7 @@ struct ServerOptions {
   std::size_t address_connections = 256;           // max connections per remote address; 0: no limit
   bool strict_transport = true;                    // send HSTS over TLS
   double request_rate = 1000;                      // requests per second and token or address; 0: no limit
-  std::filesystem::path nmt;                       // translation program; empty: `nmt` in the server's folder
+  std::filesystem::path nmt;                       // translates and exports; empty: `nmt` in the server's folder
   std::size_t translators = translate::PoolOptions().max_helpers;
   std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
   std::filesystem::path profiles_file;  // launch profiles; empty: the built-in ones
@@ -59,6 +60,8 @@ struct ServerOptions {
 
   /// Options of the translation pool. Its program is empty if none was found.
   translate::PoolOptions translator_options() const;
+  /// Limits of exports: the program and the memory are those of translators.
+  artifacts::ExportLimits export_limits() const;
 
   http::AdmissionOptions admission_options(http::Authenticator& authenticator, http::AuditTrail& audit) const;
 };

@@ -198,6 +198,7 @@ std::string model_card(const ExportedModel& model, const ExportOptions& options,
   card += fmt::format("\n## Use\n\n{}", usage_of(options, name_of_output));
   if (const std::string omission = omission_of(options.format, shape); !omission.empty())
     card += "\n" + omission + "\n";
+  if (options.sources.empty()) return card;
   card += "\n## Check\n\n";
   card += fmt::format(
       "Each line of `conformance.jsonl` has a source, its subword ids (the other program adds `</s>`), and the ids, "
@@ -337,7 +338,7 @@ std::string export_checkpoint(const fs::path& checkpoint, const ExportOptions& o
     write_format(*model, options, folder);
     write_file_atomically(folder / "README.md", model_card(*model, options, target.filename().string()));
     model.reset();  // its pages, before the model that translates
-    write_conformance(checkpoint, options.sources, folder / "conformance.jsonl");
+    if (!options.sources.empty()) write_conformance(checkpoint, options.sources, folder / "conformance.jsonl");
     sync_folder(folder);
     const fs::path archive = scratch.path() / "archive";
     if (is_archive) write_zip(folder, archive);

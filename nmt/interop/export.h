@@ -127,7 +127,7 @@ struct ExportOptions {
   ExportFormat format = ExportFormat::ctranslate2;
   Quantization quantization = Quantization::float32;  // of ctranslate2 and argos
   std::string from, into;                             // codes of the languages, of argos
-  std::vector<std::string> sources;                   // lines of the source language for conformance.jsonl
+  std::vector<std::string> sources;                   // lines of the source language; empty: no conformance.jsonl
   std::string command;                                // the command line, for the model card
 };
 
@@ -143,9 +143,9 @@ void write_argos(const ExportedModel& model, const ExportOptions& options, const
 void write_zip(const std::filesystem::path& folder, const std::filesystem::path& file);
 
 /// Writes a checkpoint in another program's format into the new folder `output`, or the new archive of argos: the
-/// format's files, README.md, a model card, and conformance.jsonl, by which the other program can be checked: each
-/// source with its pieces and our greedy and beam translations. The same input gives the same bytes. `output` appears
-/// when it is complete.
+/// format's files, README.md, a model card, and, if there are sources, conformance.jsonl, by which the other program
+/// can be checked: each source with its pieces and our greedy and beam translations. The same input gives the same
+/// bytes. `output` appears when it is complete.
 ///
 /// Throws UsageFailure if `output` exists or the checkpoint is not a translation model, Failure if the checkpoint is
 /// damaged, a weight is not finite, or the format cannot hold a tensor.

@@ -96,6 +96,13 @@ Response show_sums(Service& service, const Request& request);
 Response show_retention(Service& service, const Request& request);
 Response replace_retention(Service& service, const Request& request);
 
+// exports.cc
+Response begin_export(Service& service, const Request& request);
+Response list_exports(Service& service, const Request& request);
+Response show_export(Service& service, const Request& request);
+Response download_export(Service& service, const Request& request);
+Response download_export_file(Service& service, const Request& request);
+
 // translate.cc: responds when the translator has answered
 void translate_text(Service& service, const std::shared_ptr<const Request>& request, const http::Reply& reply);
 

@@ -77,6 +77,13 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"GET", "/api/v1/artifacts/{artifact}/file", Scope::read, download_artifact},
     {"GET", "/api/v1/runs/{run}/retention", Scope::read, show_retention},
     {"PUT", "/api/v1/runs/{run}/retention", Scope::operate, replace_retention, {.max_body_kib = 16}},
+    {"GET", "/api/v1/runs/{run}/exports", Scope::read, list_exports},
+    {"POST", "/api/v1/checkpoints/{checkpoint}/exports", Scope::read, begin_export, {.max_body_kib = 4}},
+    {"GET", "/api/v1/checkpoints/{checkpoint}/exports/{export}", Scope::read, show_export},
+    {"GET", "/api/v1/checkpoints/{checkpoint}/exports/{export}/archive", Scope::read, download_export},
+    {"GET", "/api/v1/checkpoints/{checkpoint}/exports/{export}/files/{name}", Scope::read, download_export_file},
+    {"GET", "/api/v1/checkpoints/{checkpoint}/exports/{export}/files/{folder}/{name}", Scope::read,
+     download_export_file},
     {"POST", "/api/v1/checkpoints/{checkpoint}/translate", Scope::read, translate_text, {.max_body_kib = 576}},
 
     {"POST", "/api/v1/admin/backup", Scope::admin, start_backup, {.lane = Lane::query, .empty_body = true}},

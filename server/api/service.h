@@ -30,6 +30,9 @@ class ControlPlane;
 namespace babelring::translate {
 class Pool;
 }
+namespace babelring::artifacts {
+class Exports;
+}
 
 namespace babelring::alerts {
 class AlertWatch;
@@ -46,6 +49,7 @@ struct Service {
   launch::ControlPlane* control = nullptr;              // starts and supervises runs; null: this process starts none
   std::chrono::milliseconds config_check_time{60'000};  // max time of a submission's check
   translate::Pool* translators = nullptr;               // null: this process does not translate
+  artifacts::Exports* exports = nullptr;                // null: this process exports no checkpoints
   http::AccessLog* access_log = nullptr;                // null: requests are not logged
   std::shared_ptr<const http::Lanes> lanes = nullptr;   // lanes that run the handlers; null: not reported in /metrics
   std::shared_ptr<telemetry::HttpMeter> meter = std::make_shared<telemetry::HttpMeter>();

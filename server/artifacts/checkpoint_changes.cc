@@ -7,6 +7,7 @@
 #include "base/failpoint.h"
 #include "server/access/audited.h"
 #include "server/artifacts/checkpoint_files.h"
+#include "server/artifacts/exports.h"
 #include "server/http/reply.h"
 #include "server/store/checkpoints.h"
 
@@ -44,6 +45,7 @@ void remove_checkpoint(const Context& context, const store::CheckpointRow& check
     throw;
   }
   end_removal(context.store, checkpoint.id, true);
+  remove_exports(context.store, checkpoint.id);
 }
 
 void remove_by_retention(const Context& context, const store::CheckpointRow& checkpoint) {

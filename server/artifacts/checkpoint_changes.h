@@ -21,9 +21,9 @@ struct Context {
   const Downloads& downloads;
 };
 
-/// Removes an unprotected checkpoint. `begin` must write store::begin_removal() in a transaction; it runs before any
-/// change on disk. Throws exceptions of `begin`, and Problem like folder_of() and remove_folder(); the row is then
-/// unchanged.
+/// Removes an unprotected checkpoint and its exports. `begin` must write store::begin_removal() in a transaction; it
+/// runs before any change on disk. Throws exceptions of `begin`, and Problem like folder_of() and remove_folder(); the
+/// row is then unchanged.
 void remove_checkpoint(const Context& context, const store::CheckpointRow& checkpoint,
                        const std::function<void()>& begin);
 

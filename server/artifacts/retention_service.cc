@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "server/artifacts/checkpoint_changes.h"
 #include "server/artifacts/checkpoint_files.h"
+#include "server/artifacts/exports.h"
 #include "server/http/reply.h"
 #include "server/store/checkpoints.h"
 #include "server/store/evals.h"
@@ -278,6 +279,7 @@ void RetentionService::apply_all() {
     runs = store::runs_with_retention(*reader);
   }
   for (const std::string& run : runs) apply(context_, run, memory_);
+  remove_orphaned_exports(context_.store);
 }
 
 }  // namespace babelring::artifacts

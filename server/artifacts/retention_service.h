@@ -66,10 +66,10 @@ struct RetentionMemory {
 };
 
 /// Applies the retention policies of runs to checkpoints below this server's roots, every few seconds on its own
-/// thread. First finishes changes that an earlier server left unfinished. The worker applies its own retention
-/// (checkpoint.keep_last of its configuration) to the same folders. Both rename a folder before they delete its files,
-/// and neither removes a pinned checkpoint, the best one or the last intact one. Digests are checked before a removal
-/// to find the last intact one.
+/// thread, and removes exports of checkpoints that a worker or the end of a run removed. First finishes changes that an
+/// earlier server left unfinished. The worker applies its own retention (checkpoint.keep_last of its configuration) to
+/// the same folders. Both rename a folder before they delete its files, and neither removes a pinned checkpoint, the
+/// best one or the last intact one. Digests are checked before a removal to find the last intact one.
 class RetentionService {
  public:
   explicit RetentionService(const Context& context);

@@ -195,12 +195,11 @@ JobOutcome Pool::answer(Slot& slot, const Job& job) {
   }
   json::object request = job.request;
   request["id"] = ++slot.last_id;
-  if (const auto status = slot.process->send(to_text(request), job.deadline);
-      status != TranslatorProcess::LineStatus::ok) {
+  if (const auto status = slot.process->send(to_text(request), job.deadline); status != NmtProcess::LineStatus::ok) {
     return failed(slot, status, "taking the request");
   }
-  const TranslatorProcess::Line line = receive(slot, job);
-  if (line.result != TranslatorProcess::LineStatus::ok) return failed(slot, line.result, "translating");
+  const NmtProcess::Line line = receive(slot, job);
+  if (line.result != NmtProcess::LineStatus::ok) return failed(slot, line.result, "translating");
   auto answer = parse_json(line.text);
   const json::value* id = answer.ok() && answer->is_object() ? answer->get_object().if_contains("id") : nullptr;
   if (id == nullptr || *id != request["id"]) return confused(slot);
@@ -214,7 +213,7 @@ JobOutcome Pool::answer(Slot& slot, const Job& job) {
 }
 
 JobOutcome Pool::load(Slot& slot, const Job& job) {
-  auto process = std::make_unique<TranslatorProcess>(
+  auto process = std::make_unique<NmtProcess>(
       options_.program,
       std::vector<std::string>{"translate", "--serve", "--end-with-parent", "--memory-mb",
                                std::to_string(options_.memory_mb), "--threads", std::to_string(options_.threads),
@@ -225,19 +224,19 @@ JobOutcome Pool::load(Slot& slot, const Job& job) {
     slot.pid = slot.process->pid();
     if (ending_) kill(slot.pid, SIGKILL);  // started after the destructor killed the others
   }
-  const TranslatorProcess::Line line = receive(slot, job);
-  if (line.result != TranslatorProcess::LineStatus::ok) return failed(slot, line.result, "loading the checkpoint");
+  const NmtProcess::Line line = receive(slot, job);
+  if (line.result != NmtProcess::LineStatus::ok) return failed(slot, line.result, "loading the checkpoint");
   spdlog::info("process {} translates with {}", slot.pid, job.checkpoint);
   return {};
 }
 
-TranslatorProcess::Line Pool::receive(Slot& slot, const Job& job) {
+NmtProcess::Line Pool::receive(Slot& slot, const Job& job) {
   for (;;) {
-    TranslatorProcess::Line line = slot.process->receive(std::min(job.deadline, SteadyClock::now() + abandoned_poll));
-    if (line.result != TranslatorProcess::LineStatus::late || SteadyClock::now() >= job.deadline) return line;
+    NmtProcess::Line line = slot.process->receive(std::min(job.deadline, SteadyClock::now() + abandoned_poll));
+    if (line.result != NmtProcess::LineStatus::late || SteadyClock::now() >= job.deadline) return line;
     if (!job.client.left()) continue;
     const std::lock_guard lock(mutex_);
-    if (!queue_.empty()) return {TranslatorProcess::LineStatus::abandoned, {}};
+    if (!queue_.empty()) return {NmtProcess::LineStatus::abandoned, {}};
   }
 }
 
@@ -247,13 +246,13 @@ JobOutcome Pool::confused(Slot& slot) {
   return {.status = JobOutcome::Status::crashed, .detail = "the translator sent an unexpected response and was killed"};
 }
 
-JobOutcome Pool::failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing) {
+JobOutcome Pool::failed(Slot& slot, NmtProcess::LineStatus status, const std::string& doing) {
   const bool loading = doing.starts_with("loading");
   {
     const std::lock_guard lock(mutex_);
     slot.pid = 0;  // the process may be reaped from here on, so no other thread may signal it
   }
-  if (status == TranslatorProcess::LineStatus::ended) {
+  if (status == NmtProcess::LineStatus::ended) {
     // It has closed its output and is about to exit. Wait for its own exit code before killing it.
     const auto patience = SteadyClock::now() + std::chrono::seconds(5);
     while (slot.process->running() && SteadyClock::now() < patience) {
@@ -267,9 +266,9 @@ JobOutcome Pool::failed(Slot& slot, TranslatorProcess::LineStatus status, const 
     drop_process(slot);
     if (ending_) return {.status = JobOutcome::Status::busy, .detail = "the server is shutting down"};
   }
-  if (status == TranslatorProcess::LineStatus::abandoned)
+  if (status == NmtProcess::LineStatus::abandoned)
     return {.status = JobOutcome::Status::busy, .detail = abandoned_detail};
-  if (status == TranslatorProcess::LineStatus::late) {
+  if (status == NmtProcess::LineStatus::late) {
     return {.status = JobOutcome::Status::late,
             .detail = fmt::format("the translator was still {} after {} s and was killed", doing,
                                   options_.deadline.count() / 1000.0)};

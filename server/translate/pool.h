@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "server/translate/translator_process.h"
+#include "server/translate/nmt_process.h"
 
 namespace babelring::translate {
 
@@ -97,7 +97,7 @@ class Pool {
   /// A slot for one process, and the thread that communicates with it.
   struct Slot {
     std::string checkpoint;  // loaded, being loaded, or empty
-    std::unique_ptr<TranslatorProcess> process;
+    std::unique_ptr<NmtProcess> process;
     pid_t pid = 0;
     bool busy = false;
     SteadyClock::time_point last_used;
@@ -116,9 +116,9 @@ class Pool {
   JobOutcome answer(Slot& slot, const Job& job);
   JobOutcome load(Slot& slot, const Job& job);
   /// The process's next line. LineStatus::abandoned: the client has disconnected and another request waits.
-  TranslatorProcess::Line receive(Slot& slot, const Job& job);
+  NmtProcess::Line receive(Slot& slot, const Job& job);
   JobOutcome confused(Slot& slot);
-  JobOutcome failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing);
+  JobOutcome failed(Slot& slot, NmtProcess::LineStatus status, const std::string& doing);
   void drop_process(Slot& slot);
 
   const PoolOptions options_;

@@ -193,6 +193,15 @@ class ProgramsTest(NmtTest):
 """
         )
 
+    def test_an_export_without_sources_has_no_conformance(self) -> None:
+        shutil.move("data", "moved")
+        self.addCleanup(shutil.move, "moved", "data")
+        words = "export --checkpoint run --to ctranslate2"
+        self.complains(f"{words} --output none", 2, "validation set is not here; expected --sources FILE")
+        self.succeeds(f"{words} --output without --sources-optional --memory-mb 8192 --end-with-parent")
+        self.assertFalse(Path("without/conformance.jsonl").exists())
+        self.assertNotIn("conformance", Path("without/README.md").read_text())
+
     def test_a_package_for_argos_is_the_same_twice(self) -> None:
         for name in ("first", "second"):
             self.succeeds("export --checkpoint run --to argos --from en --into de --output new/en-de.argosmodel")

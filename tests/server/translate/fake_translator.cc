@@ -1,4 +1,5 @@
-// Speaks as `nmt translate --serve` does, and misbehaves as the checkpoint's name and the text to translate say.
+// Does what `nmt translate --serve` and `nmt export` do, and misbehaves as the checkpoint's name, the text to translate
+// or the format of the export say.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -39,13 +41,44 @@ json::value answer(const json::object& request) {
   return {{"id", id}, {"ms", 1.5}, {"items", std::move(items)}};
 }
 
+/// The word that follows `option` on the command line; empty if there is none.
+std::string option_of(int argc, char** argv, const char* option) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::strcmp(argv[i], option) == 0) return argv[i + 1];
+  }
+  return "";
+}
+
+/// Writes an export beside its place and renames it. int8 hangs until the file `go` is beside the checkpoint's folder,
+/// bfloat16 fails.
+int export_checkpoint(int argc, char** argv, const std::filesystem::path& checkpoint) {
+  namespace fs = std::filesystem;
+  const std::string type = option_of(argc, argv, "--quantization"), output = option_of(argc, argv, "--output");
+  std::ofstream(checkpoint.parent_path() / "exports", std::ios::app) << output << std::endl;
+  if (type == "bfloat16") {
+    std::cerr << "a log line\nnmt: found a language model, expected a translation model\n";
+    return 2;
+  }
+  while (type == "int8" && !fs::exists(checkpoint.parent_path() / "go")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (option_of(argc, argv, "--to") == "argos") {
+    std::ofstream(".tmp-x") << "PK" << option_of(argc, argv, "--from") << option_of(argc, argv, "--into");
+  } else {
+    fs::create_directories(".tmp-x/onnx");
+    std::ofstream(".tmp-x/config.json") << "{}";
+    std::ofstream(".tmp-x/onnx/encoder_model.onnx") << "encoder of " << checkpoint.filename().string();
+  }
+  fs::rename(".tmp-x", output);
+  std::cout << output << ": exported" << std::endl;
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::filesystem::path checkpoint;
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (std::strcmp(argv[i], "--checkpoint") == 0) checkpoint = argv[i + 1];
-  }
+  const std::filesystem::path checkpoint = option_of(argc, argv, "--checkpoint");
+  if (argc > 1 && std::strcmp(argv[1], "export") == 0) return export_checkpoint(argc, argv, checkpoint);
   const std::string kind = checkpoint.filename();
   if (kind == "damaged") {
     std::cerr << "a log line\nnmt: weights.safetensors: SHA-256 is other\n";

@@ -11,15 +11,18 @@
 
 namespace babelring::translate {
 
-/// A child process with a line-based request/response protocol. The destructor kills it with SIGKILL. Not thread-safe.
-class TranslatorProcess {
+/// A child process, `nmt translate --serve` or `nmt export`, whose input and output are lines. The destructor kills it
+/// with SIGKILL. Not thread-safe.
+class NmtProcess {
  public:
   /// Starts `program` with standard input and output connected to this object. It inherits no other file descriptors,
-  /// no blocked signals and only the necessary part of the environment. Throws Failure if it cannot be started.
-  TranslatorProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments);
-  ~TranslatorProcess();
-  TranslatorProcess(const TranslatorProcess&) = delete;
-  TranslatorProcess& operator=(const TranslatorProcess&) = delete;
+  /// no blocked signals and only the necessary part of the environment. `folder` is its working folder; empty:
+  /// inherited. Throws Failure if it cannot be started.
+  NmtProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+             const std::filesystem::path& folder = {});
+  ~NmtProcess();
+  NmtProcess(const NmtProcess&) = delete;
+  NmtProcess& operator=(const NmtProcess&) = delete;
 
   enum class LineStatus { ok, ended, late, abandoned };
   struct Line {

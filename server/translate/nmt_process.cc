@@ -1,4 +1,4 @@
-#include "server/translate/translator_process.h"
+#include "server/translate/nmt_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,15 +25,16 @@ constexpr std::size_t max_line_bytes = std::size_t{16} << 20;
 constexpr std::size_t kept_error_bytes = 4096;
 constexpr int niceness = 5;  // must not slow down the server
 
-/// The variables that a translator may need, without secrets.
-std::vector<std::string> translator_environment() {
+/// The variables that the program may need, without secrets.
+std::vector<std::string> nmt_environment() {
   return inherited_environment({"PATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "OMP_NUM_THREADS",
                                 "BABELRING_CPU_ISA", "DNNL_MAX_CPU_ISA", "ASAN_OPTIONS", "TSAN_OPTIONS"});
 }
 
 }  // namespace
 
-TranslatorProcess::TranslatorProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments) {
+NmtProcess::NmtProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                       const std::filesystem::path& folder) {
   std::array<int, 2> channel{}, errors{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel.data()) != 0)
     fail("socketpair: {}", std::strerror(errno));
@@ -47,7 +48,8 @@ TranslatorProcess::TranslatorProcess(const std::filesystem::path& program, const
   errors_ = errors[0];
   fcntl(errors_, F_SETFL, O_NONBLOCK);
   SpawnOptions options{.arguments = {program.string()},
-                       .environment = translator_environment(),
+                       .environment = nmt_environment(),
+                       .folder = folder,
                        .input = channel[1],
                        .output = channel[1],
                        .errors = errors[1],
@@ -66,24 +68,24 @@ TranslatorProcess::TranslatorProcess(const std::filesystem::path& program, const
   fail("{}: {}", program.string(), pid.error());
 }
 
-TranslatorProcess::~TranslatorProcess() {
+NmtProcess::~NmtProcess() {
   end();
   close(channel_);
   close(errors_);
 }
 
-void TranslatorProcess::reap(bool wait) {
+void NmtProcess::reap(bool wait) {
   int status = 0;
   if (exit_code_ || waitpid(pid_, &status, wait ? 0 : WNOHANG) != pid_) return;
   exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-bool TranslatorProcess::running() {
+bool NmtProcess::running() {
   reap(false);
   return !exit_code_;
 }
 
-int TranslatorProcess::end() {
+int NmtProcess::end() {
   if (running()) kill(pid_, SIGKILL);
   reap(true);
   read_errors();
@@ -91,7 +93,7 @@ int TranslatorProcess::end() {
 }
 
 /// Returns false at the deadline. Drains standard error meanwhile, so that the process never blocks on it.
-bool TranslatorProcess::wait_for(bool to_write, SteadyClock::time_point deadline) {
+bool NmtProcess::wait_for(bool to_write, SteadyClock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - SteadyClock::now());
     if (left.count() <= 0) return false;
@@ -106,7 +108,7 @@ bool TranslatorProcess::wait_for(bool to_write, SteadyClock::time_point deadline
   }
 }
 
-void TranslatorProcess::read_errors() {
+void NmtProcess::read_errors() {
   std::array<char, 4096> buffer{};
   for (ssize_t got = 0; (got = read(errors_, buffer.data(), buffer.size())) > 0;) {
     error_text_.append(buffer.data(), static_cast<std::size_t>(got));
@@ -114,7 +116,7 @@ void TranslatorProcess::read_errors() {
   }
 }
 
-TranslatorProcess::LineStatus TranslatorProcess::send(const std::string& line, SteadyClock::time_point deadline) {
+NmtProcess::LineStatus NmtProcess::send(const std::string& line, SteadyClock::time_point deadline) {
   const std::string text = line + '\n';
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t wrote = ::send(channel_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
@@ -129,7 +131,7 @@ TranslatorProcess::LineStatus TranslatorProcess::send(const std::string& line, S
   return LineStatus::ok;
 }
 
-TranslatorProcess::Line TranslatorProcess::receive(SteadyClock::time_point deadline) {
+NmtProcess::Line NmtProcess::receive(SteadyClock::time_point deadline) {
   std::array<char, 65536> buffer;
   for (;;) {
     if (const std::size_t end = received_.find('\n'); end != std::string::npos) {
@@ -149,7 +151,7 @@ TranslatorProcess::Line TranslatorProcess::receive(SteadyClock::time_point deadl
   }
 }
 
-std::string TranslatorProcess::last_error_line() const {
+std::string NmtProcess::last_error_line() const {
   std::string text = error_text_;
   while (!text.empty() && text.back() == '\n') text.pop_back();
   const std::size_t begin = text.rfind('\n');
