@@ -133,7 +133,7 @@ http::Response begin_export(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("checkpoint");
   auto held = service.downloads.hold(id);  // before it is looked up, so that it stays
   const store::CheckpointRow checkpoint = artifacts::require_loadable(service.store, service.checkpoint_roots, id);
-  const Export made = exports_of(service).begin(checkpoint, format, std::move(held));
+  const Export made = exports_of(service).begin(checkpoint, format, std::move(held), request.owner());
   http::Response response = json_response(export_item(made));
   if (made.state != ExportState::complete) response.status = 202;
   return response;

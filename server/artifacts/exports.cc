@@ -149,6 +149,16 @@ void Exports::require_space(const store::CheckpointRow& checkpoint) const {
                                   limits_.spare_bytes, available));
 }
 
+void Exports::require_place(const std::string& owner) const {
+  if (ending_ || queue_.size() >= limits_.max_waiting) {
+    throw http::Problem(503, "busy", fmt::format("{} exports are waiting already", queue_.size()));
+  }
+  const auto own =
+      std::count_if(queue_.begin(), queue_.end(), [&](const Key& key) { return jobs_.at(key).owner == owner; });
+  if (static_cast<std::size_t>(own) < limits_.max_waiting_an_owner) return;
+  throw http::Problem(503, "busy", fmt::format("{} exports of this client are waiting already", own));
+}
+
 std::optional<Export> Exports::find(const store::CheckpointRow& checkpoint, const ExportFormat& format) const {
   const std::lock_guard lock(mutex_);
   if (const auto job = jobs_.find({checkpoint.id, format.name()}); job != jobs_.end()) return job->second.made;
@@ -166,7 +176,7 @@ std::optional<Export> Exports::find(const store::CheckpointRow& checkpoint, cons
 }
 
 Export Exports::begin(const store::CheckpointRow& checkpoint, const ExportFormat& format,
-                      std::shared_ptr<const void> held) {
+                      std::shared_ptr<const void> held, const std::string& owner) {
   if (auto found = find(checkpoint, format); found && found->state != ExportState::failed) return std::move(*found);
   if (limits_.program.empty()) {
     throw http::Problem(503, "no_exporter", "no `nmt` program found in the server program's folder; set --nmt");
@@ -176,16 +186,15 @@ Export Exports::begin(const store::CheckpointRow& checkpoint, const ExportFormat
   const std::lock_guard lock(mutex_);
   const auto known = jobs_.find(key);
   if (known != jobs_.end() && known->second.made.state != ExportState::failed) return known->second.made;
-  if (ending_ || queue_.size() >= limits_.max_waiting) {
-    throw http::Problem(503, "busy", fmt::format("{} exports are waiting already", queue_.size()));
-  }
+  require_place(owner);
   if (jobs_.size() >= max_failed + limits_.max_waiting) {
     std::erase_if(jobs_, [](const auto& job) { return job.second.made.state == ExportState::failed; });
   }
   Job job{.made = {.checkpoint = checkpoint.id, .format = format, .since_ms = wall_time_ms()},
           .source = checkpoint.folder,
           .output = path_of(checkpoint, format),
-          .held = std::move(held)};
+          .held = std::move(held),
+          .owner = owner};
   Export made = job.made;
   jobs_.insert_or_assign(key, std::move(job));
   queue_.push_back(key);

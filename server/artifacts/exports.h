@@ -53,6 +53,7 @@ struct ExportLimits {
   std::int64_t memory_mb = 8192;                         // address space of the process; 0: no limit
   std::chrono::milliseconds deadline{30 * 60'000};       // of one export, from the start of its process
   std::size_t max_waiting = 8;                           // exports that wait while another is made
+  std::size_t max_waiting_an_owner = 4;                  // of those, of one client
   std::size_t max_kept = 20;                             // complete exports; the oldest are removed
   std::uintmax_t spare_bytes = std::uintmax_t{1} << 30;  // disk space that an export must leave free
 };
@@ -68,8 +69,10 @@ class Exports {
   Exports& operator=(const Exports&) = delete;
 
   /// Begins an export of a checkpoint, whose folder is canonical, unless it is there, under way or waiting; one that
-  /// failed begins anew. `held` is released when it has ended. Throws Problem 503 no_exporter or busy, 507 disk_full.
-  Export begin(const store::CheckpointRow& checkpoint, const ExportFormat& format, std::shared_ptr<const void> held);
+  /// failed begins anew. `held` is released when it has ended. `owner` identifies the client for limits. Throws Problem
+  /// 503 no_exporter or busy, 507 disk_full.
+  Export begin(const store::CheckpointRow& checkpoint, const ExportFormat& format, std::shared_ptr<const void> held,
+               const std::string& owner);
   /// Nothing if there is no such export.
   std::optional<Export> find(const store::CheckpointRow& checkpoint, const ExportFormat& format) const;
   /// The ids of the checkpoints that have exports, sorted, and their exports' formats by name.
@@ -83,9 +86,12 @@ class Exports {
     std::filesystem::path source;  // the checkpoint's folder
     std::filesystem::path output;  // the new folder, or of argos the new file
     std::shared_ptr<const void> held;
+    std::string owner;
   };
   std::filesystem::path path_of(const store::CheckpointRow& checkpoint, const ExportFormat& format) const;
   void require_space(const store::CheckpointRow& checkpoint) const;
+  /// Requires mutex_. Throws Problem 503 unless another export of the owner may wait.
+  void require_place(const std::string& owner) const;
   void serve();
   /// Runs the process. Returns why it failed; empty if it did not.
   std::string make(const Job& job);

@@ -14,11 +14,29 @@ function onlyLinearPaths(): Plugin {
   };
 }
 
+/// Leaves out of transformers.js the public server from which it would load ONNX Runtime, if this one were not named.
+function noPublicServer(): Plugin {
+  const address = 'https://cdn.jsdelivr.net/npm/onnxruntime-web@${ONNX_ENV.versions.web}/dist/';
+  return {
+    name: 'no-public-server',
+    transform(code, id) {
+      if (!id.endsWith('transformers.web.js')) return null;
+      if (!code.includes(address))
+        this.error('transformers.js loads ONNX Runtime from elsewhere now: see vite.config.ts');
+      return { code: code.replace(address, './'), map: null };
+    },
+  };
+}
+
 // The page is served from the root of the server; every asset but index.html carries a hash of its content in its name.
 // BABELRING_SERVER=http://127.0.0.1:8080 npm run dev  develops against a running server.
 export default defineConfig({
   base: './',
   plugins: [onlyLinearPaths()],
+  // The ONNX Runtime that computes by WebAssembly alone: half of the one with WebGPU that transformers.js takes. What it takes in Node
+  // (onnxruntime-node and sharp, 200 MB) package.json replaces by a small package, as no browser imports it.
+  resolve: { alias: { 'onnxruntime-web/webgpu': 'onnxruntime-web/wasm' } },
+  worker: { format: 'es', plugins: () => [noPublicServer()] },
   build: {
     target: 'es2022',
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'], // those that know light-dark()

@@ -55,8 +55,16 @@ std::string path_of(const RequestMessage& request) {
   return request.segments.empty() ? "index.html" : fmt::format("{}", fmt::join(request.segments, "/"));
 }
 
+/// Sets the policy of a script that runs as a worker, which alone a script's own policy binds: it may compile
+/// WebAssembly, which computes models there. The page's documents may not.
+void set_worker_policy(Response& response, std::string_view type) {
+  if (!type.starts_with("text/javascript")) return;
+  response.set("Content-Security-Policy",
+               "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; frame-ancestors 'none'");
+}
+
 std::string_view type_of(std::string_view path) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> types = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> types = {
       {{".html", "text/html; charset=utf-8"},
        {".js", "text/javascript; charset=utf-8"},
        {".css", "text/css; charset=utf-8"},
@@ -64,7 +72,8 @@ std::string_view type_of(std::string_view path) {
        {".png", "image/png"},
        {".ico", "image/x-icon"},
        {".json", "application/json"},
-       {".woff2", "font/woff2"}}};
+       {".woff2", "font/woff2"},
+       {".wasm", "application/wasm"}}};
   for (const auto& [extension, type] : types) {
     if (path.ends_with(extension)) return type;
   }
@@ -116,6 +125,7 @@ Response StaticFiles::serve_embedded(const RequestMessage& request, const PageFi
     return response;
   }
   response.set("Content-Type", std::string(file.type));
+  set_worker_policy(response, file.type);
   if (accepts_gzip(request.header("accept-encoding"))) {
     response.set("Content-Encoding", "gzip");
     response.body = file.gzip;
@@ -131,6 +141,7 @@ Response StaticFiles::serve_folder(const std::string& path) const {
   if (!file || fstat(file.get(), &status) != 0) return text_response(404, "text/plain", "the file was removed\n");
   Response response;
   response.set("Content-Type", std::string(type_of(path))).set("Cache-Control", "no-cache");
+  set_worker_policy(response, type_of(path));
   response.body = FileSlice{std::move(file), 0, status.st_size};
   return response;
 }

@@ -11,6 +11,7 @@ set(types_png "image/png")
 set(types_ico "image/x-icon")
 set(types_json "application/json")
 set(types_woff2 "font/woff2")
+set(types_wasm "application/wasm")
 
 set(assembly ".section .rodata\n")
 set(declarations "")

@@ -4,7 +4,10 @@ import type { XAxis } from '../../server/dashboard/src/lib/axes';
 import { differences, flatten, search } from '../../server/dashboard/src/lib/config_tree';
 import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/routes';
 import { ema, emptySeries, type Series, stack } from '../../server/dashboard/src/lib/series';
+import type { Export } from '../../server/dashboard/src/api/types';
+import { progressOf, titleOf } from '../../server/dashboard/src/views/run_exports';
 import { chosenOf, downloadCommand, linesOf } from '../../server/dashboard/src/views/run_models';
+import { verdictOf } from '../../server/dashboard/src/views/run_offline';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
 import { matches } from '../../server/dashboard/src/views/run_sections';
 
@@ -205,5 +208,28 @@ describe('small parts', () => {
     expect(downloadCommand('http://h:8080', 'r_1', 'c_2')).toBe(
       'nmt run download r_1 --checkpoint c_2 --server http://h:8080',
     );
+  });
+  it('tell of exports and their states', () => {
+    const made = (state: Export['state'], more: Partial<Export> = {}): Export => ({
+      ...{ checkpoint: 'c_1', name: 'ctranslate2-int8', format: 'ctranslate2', quantization: 'int8' },
+      ...{ from: null, into: null, state, detail: null, since: '2026-11-21T10:00:00Z', bytes: 0, files: [], ...more },
+    });
+    expect(titleOf(made('running'))).toBe('ctranslate2, int8');
+    expect(titleOf(made('running', { format: 'argos', from: 'en', into: 'de' }))).toBe('argos, en to de, int8');
+    expect(titleOf(made('running', { format: 'huggingface' }))).toBe('huggingface');
+    const nowMs = Date.parse('2026-11-21T10:00:03Z');
+    expect(progressOf(made('running'), nowMs)).toBe('exporting for 3 s');
+    expect(progressOf(made('running'), nowMs - 9000)).toBe('exporting for 0 s'); // this browser's clock is slow
+    expect(progressOf(made('waiting'), nowMs)).toBe('waiting for its turn');
+    expect(progressOf(made('failed', { detail: 'a language model' }), nowMs)).toBe('not exported: a language model');
+  });
+  it('compare translations only where both are there', () => {
+    const side = (text: string) => ({ text, ms: 1 });
+    const verdict = (trial: object) => verdictOf({ source: 'x', ...trial });
+    expect(verdict({ here: side('a') })).toBeNull();
+    expect(verdict({ here: side('a'), there: side('a') })?.same).toBe(true);
+    expect(verdict({ here: side('a'), there: side('a ') })?.same).toBe(false);
+    expect(verdict({ here: side('a'), there: { failed: 'away' } })?.same).toBeNull();
+    expect(verdict({ here: { failed: 'no memory' }, there: side('a') })?.same).toBeNull();
   });
 });

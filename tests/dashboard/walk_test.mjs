@@ -182,6 +182,92 @@ async function useCheckpoint(page) {
   await shoot(options, page, 'walk-translated', false);
 }
 
+/// An export is asked for, made, kept and downloaded; one that cannot be is refused in a line.
+async function exportCheckpoint(page) {
+  const row = page.locator('[aria-label="Checkpoints"] tbody tr').first();
+  const said = page.locator('section', { has: page.locator('[aria-label="Checkpoints"]') }).locator('[role=status]');
+  const order = async (format, languages = []) => {
+    await row.getByRole('button', { name: /^Export update/ }).click();
+    await page.selectOption('[name="format"]', format);
+    for (const [name, code] of languages) await page.fill(`[name="${name}"]`, code);
+  };
+  await order('ctranslate2');
+  await page.selectOption('[name="type"]', 'int8');
+  await checkAxe(page, 'the question before an export');
+  await shoot(options, page, 'walk-export', false);
+  await button(page, 'Export').click();
+  const link = row.getByRole('link', { name: 'ctranslate2, int8' });
+  await link.waitFor();
+  const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
+  assert.match(download.suggestedFilename(), /^update-\d{8}-ctranslate2-int8\.tar$/);
+  const names = execFileSync('tar', ['-tf', await download.path()], { encoding: 'utf8' });
+  assert.match(names, /^update-\d{8}-ctranslate2-int8\/model\.bin$/m);
+  await order('argos', [['from', 'english']]);
+  await button(page, 'Export').click();
+  await until('the refusal', async () =>
+    /^Not exported: from: found 'english', expected a language's code, such as en \(400\)$/.test(
+      await said.first().innerText(),
+    ),
+  );
+}
+
+/// The exported model translates in the browser as the server does, with nothing from elsewhere, and also without the server.
+async function tryOffline(page, context, server) {
+  const urls = [];
+  context.on('request', (request) => urls.push(request.url()));
+  const heavy = () => urls.filter((url) => /offline_worker|\.wasm$/.test(url)).length;
+  assert.equal(heavy(), 0, 'its code is loaded only now');
+  await page
+    .getByRole('button', { name: /^Try offline update/ })
+    .first()
+    .click();
+  const panel = page.locator('.offline-model');
+  const said = panel.locator('p.field-row [role=status]');
+  await until('it is ready', async () => /^(Ready|Not ready)/.test(await said.innerText()));
+  assert.match(
+    await said.innerText(),
+    /^Ready: the model, [\d.]+ [kM]B, is in this browser, and translates also without/,
+  );
+  const verdict = panel.locator('form > p[role=status]');
+  const translate = async (sentence) => {
+    await page.fill('#offline-text', sentence);
+    await button(page, 'Translate offline').click();
+    await until('it compares', async () => /\.$/.test(await verdict.innerText().catch(() => '')));
+    await until(
+      'what it shows is of this sentence',
+      async () => (await panel.locator('dd').first().innerText()) === sentence && (await verdict.innerText()) !== '',
+    );
+    return panel.locator('dd').allInnerTexts();
+  };
+  for (const sentence of ['the old cat sees the dog .', 'the small tree finds the bird .', 'the green river .']) {
+    const [, here, there] = (await translate(sentence)).map((text) => text.replace(/ in [\d.]+ m?s$/, ''));
+    assert.match(here, /^d/, 'a translation, not nothing');
+    assert.equal(here, there);
+    assert.equal(await verdict.innerText(), 'Equal: both translations are the same, to the letter.');
+  }
+  assert.equal(heavy(), 2, 'the worker and one WebAssembly module');
+  assert.deepEqual(
+    urls.filter((url) => !url.startsWith(server.address) && !url.startsWith('blob:')),
+    [],
+  );
+  await checkAxe(page, 'a model tried offline');
+  await panel.scrollIntoViewIfNeeded();
+  await shoot(options, page, 'walk-offline', false);
+
+  await page.route('**/translate', (route) => route.abort());
+  const alone = await translate('the quiet stone likes the house .');
+  assert.match(alone[1], /^d/);
+  assert.match(alone[2], /^not translated: /);
+  assert.equal(await verdict.innerText(), 'Without an answer of the server there is nothing to compare.');
+  await page.unroute('**/translate');
+  const refused = await page.evaluate(() =>
+    WebAssembly.compile(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])).then(() => 'compiled', String),
+  );
+  assert.match(refused, /CompileError/, 'the page itself may not compile WebAssembly');
+  await button(panel, 'Close').click();
+  assert.equal(await panel.count(), 0);
+}
+
 /// On from there with two ranks.
 async function resume(page) {
   const reached = await updates(page);
@@ -397,7 +483,7 @@ async function main() {
   try {
     context = await openBrowser(work);
     const page = await context.newPage();
-    const problems = watchProblems(page, /40[134]|412|422/);
+    const problems = watchProblems(page, /40[0134]|412|422|ERR_FAILED|wasm-eval|WebAssembly/);
     await page.goto(`${server.address}/#token=${server.token}`);
     await page.waitForSelector('h1');
     await part('a missing run', missing(page, server));
@@ -405,6 +491,8 @@ async function main() {
     await part('checkpoint and pin', pin(page));
     await part('stop', stop(page, /^write a checkpoint first/));
     await part('download and translate', useCheckpoint(page));
+    await part('export', exportCheckpoint(page));
+    await part('try offline', tryOffline(page, context, server));
     await part('resume', resume(page));
     await part('stop now', stop(page, /^immediately/));
     await part('delete', remove(page, server));

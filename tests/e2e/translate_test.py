@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
+import tarfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -195,6 +197,39 @@ class TranslateTest(SystemTest):
         absent = call("nmt", "evaluate", *words, "--report", "nobody")
         self.assertEqual((absent.returncode, absent.stdout), (1, ""))
         self.assertIn("no run with an id or name that starts with 'nobody'", absent.stderr)
+
+    def test_an_export_of_the_server_is_that_of_the_command(self) -> None:
+        newest, older = self.serve()
+        made = self.exported(newest["id"], format="ctranslate2", quantization="int8")
+        self.assertEqual(made["state"], "complete", made)
+        archive = self.at.get_bytes(f"/api/v1/checkpoints/{newest['id']}/exports/{made['name']}/archive")
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(self.folder, filter="data")
+        folder = self.folder / f"{newest['name']}-{made['name']}"
+        checkpoint = self.folder / "run" / "checkpoints" / newest["name"]
+        words = ["--checkpoint", checkpoint, "--to", "ctranslate2", "--quantization", "int8"]
+        call("nmt", "export", *words, "--output", self.folder / "by-command", check=True)
+        for name in ("model.bin", "config.json", "conformance.jsonl"):
+            self.assertEqual((folder / name).read_bytes(), (self.folder / "by-command" / name).read_bytes(), name)
+        self.assertNotIn(str(self.at.folder), (folder / "README.md").read_text(), "nothing of the server's folders")
+
+        poison(self.folder / "run" / "checkpoints" / older["name"], "decoder.norm.gain")
+        failed = self.exported(older["id"], format="huggingface")
+        self.assertEqual(failed["state"], "failed", failed)
+        self.assertIn("weights are not finite: decoder.norm.gain[0] is nan", failed["detail"])
+        self.assertNotIn("\n", failed["detail"])
+
+    def exported(self, checkpoint: str, **body: str) -> dict[str, Any]:
+        """Asks for an export and waits until it is complete or has failed."""
+        path = f"/checkpoints/{checkpoint}/exports"
+        status, made = self.at.ask("POST", path, body)
+        self.assertEqual(status, 202, made)
+
+        def ended() -> dict[str, Any] | None:
+            item = self.at.get(f"/api/v1{path}/{made['name']}")
+            return item if item["state"] in ("complete", "failed") else None
+
+        return wait_for("the export", ended)
 
     def test_refusals(self) -> None:
         newest, older = self.serve()

@@ -65,6 +65,7 @@ TEST_F(AuditTest, RecordsNothingOfScopeReadForAnyMethod) {
     EXPECT_EQ(Client(server.port(), reader).post("/api/v1/metrics/query", "{}").status, 422);
     Client(server.port(), reader).post("/api/v1/runs:validate", "{}");
     Client(server.port(), reader).post("/api/v1/checkpoints/c_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E/translate", "{}");
+    Client(server.port(), reader).post("/api/v1/checkpoints/c_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E/exports", "{}");
     EXPECT_EQ(Client(server.port(), "").post("/api/v1/metrics/query", "{}").status, 401);
   }
   Client(server.port(), reader).post("/api/v1/tokens", "{}");

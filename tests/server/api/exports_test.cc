@@ -197,6 +197,22 @@ TEST_F(ExportsTest, OneIsMadeAtATimeWhileTheServerAnswers) {
   EXPECT_EQ(starts(), 2);
 }
 
+TEST_F(ExportsTest, OneClientLeavesRoomForOthers) {
+  artifacts::ExportLimits limits;
+  limits.max_waiting_an_owner = 1;
+  begin(limits);
+  order(body_of("int8"));
+  ASSERT_TRUE(soon([&] { return state_of("ctranslate2-int8") == "running"; }));
+  EXPECT_EQ(order(body_of("float32")).status, 202);
+  const Answer second = order(R"({"format":"huggingface"})");
+  EXPECT_EQ(code_of(second), "busy");
+  EXPECT_NE(second.body.find("1 exports of this client"), std::string::npos) << second.body;
+  Client other(server.port(), server.token(http::Scope::read));
+  EXPECT_EQ(other.post(path + "/exports", R"({"format":"huggingface"})").status, 202) << "scope read suffices";
+  let_go();
+  EXPECT_TRUE(soon([&] { return state_of("huggingface") == "complete"; }));
+}
+
 TEST_F(ExportsTest, GoesWithItsCheckpoint) {
   complete(R"({"format":"huggingface"})", "huggingface");
   make(11, 20), make(12, 40, true);

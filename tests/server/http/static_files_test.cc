@@ -48,6 +48,16 @@ TEST_F(PageFolderTest, IsServedWithItsTypes) {
   EXPECT_FALSE(page.has(request_of({"api", "v1", "nothing"}))) << "not the page's";
 }
 
+/// A browser takes the policy of a worker from the worker's script.
+TEST_F(PageFolderTest, OnlyWorkersMayCompileWebAssembly) {
+  write("page/assets/model.wasm", "asm");
+  EXPECT_EQ(page.serve(request_of({"assets", "model.wasm"})).header("Content-Type"), "application/wasm");
+  const http::Response script = page.serve(request_of({"assets", "app.js"}));
+  EXPECT_EQ(script.header("Content-Security-Policy"),
+            "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; frame-ancestors 'none'");
+  EXPECT_EQ(page.serve(request_of({})).header("Content-Security-Policy"), "") << "the one of all responses";
+}
+
 TEST_F(PageFolderTest, GivesNothingOutsideIt) {
   for (const std::vector<std::string>& segments :
        std::vector<std::vector<std::string>>{{"link.txt"},

@@ -2,10 +2,11 @@ import { BASE, explain, fileOf, getJson, sendJson, sumsOf } from '../api/client'
 import { may } from '../api/session';
 import type { Checkpoint, Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
-import { type Child, copyText, h, instead, valueOf } from '../lib/dom';
+import { type Child, copyText, h, instead, keep, valueOf } from '../lib/dom';
 import { formatBytes, formatCount, formatFixed, formatLoss, formatMs, formatPercent, formatTime } from '../lib/format';
 import { setName } from '../data/runs';
 import { badge, labelled, type Owner, type Section, status, table } from './parts';
+import { RunExports } from './run_exports';
 import type { RunContext } from './run_sections';
 
 /// A run of words in one text; `same` is false if the other text differs here.
@@ -222,6 +223,7 @@ const downloads = ({ id, name }: Checkpoint): Child => [
 
 /// The run's checkpoints with downloads and digests. A pinned checkpoint is never removed.
 export function checkpoints({ data, reload }: RunContext, owner: Owner): Section {
+  const exports = new RunExports(data.id, owner);
   const pin = async ({ id, update, pinned }: Checkpoint): Promise<string> => {
     await sendJson(pinned ? 'DELETE' : 'PUT', `/checkpoints/${id}/pin`);
     reload(['checkpoints']);
@@ -256,14 +258,20 @@ export function checkpoints({ data, reload }: RunContext, owner: Owner): Section
     formatBytes(row.bytes),
     downloads(row),
     fileList(row),
+    exports.cell(row),
     buttons(row),
   ];
-  const heads = ['#Update', '#sacreBLEU', '#Loss', 'Written', '#Size', 'Download', 'Files and SHA-256', ''];
+  const heads = ['#Update', '#sacreBLEU', '#Loss', 'Written', '#Size', 'Download', 'Files and SHA-256', 'Exports', ''];
   return {
-    inputs: () => [data.checkpoints, data.bestCheckpoint, may('operate')],
+    load: () => exports.load(),
+    inputs: () => [data.checkpoints, data.bestCheckpoint, may('operate'), exports.items, exports.offline],
     render: () => {
       const keys = data.checkpoints.map(({ id }) => id);
-      return [h('div', table('Checkpoints', heads, data.checkpoints.map(cells), keys)), status(owner.said)];
+      return [
+        h('div', table('Checkpoints', heads, data.checkpoints.map(cells), keys)),
+        status(owner.said),
+        exports.offline && keep(exports.offline.element),
+      ];
     },
   };
 }

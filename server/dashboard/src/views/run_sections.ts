@@ -35,7 +35,7 @@ const PARTS: readonly PagePart[] = [
   { title: 'What if', fetch: async () => (await import('./run_what_if')).whatIf },
   { title: 'Report', fetch: async () => (await import('./run_lab')).report },
   { title: 'Evaluations', make: evaluations, spec: 'div.evaluations', loads: true },
-  { title: 'Checkpoints', make: checkpoints },
+  { title: 'Checkpoints', make: checkpoints, loads: true },
   { title: 'Translate a sentence', make: translation },
   { title: 'Alerts and history', make: history, spec: 'div.history' },
   { title: 'Log', make: log },

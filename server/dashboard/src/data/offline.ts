@@ -1,0 +1,42 @@
+import { authorization } from '../api/session';
+import type { OfflineAnswer, OfflineRequest } from './offline_worker';
+
+export type OfflineTranslation = { text: string; ms: number };
+
+/// An exported model that translates in this browser: in a worker, whose code and memory come and go with it. One call at a time.
+export class OfflineModel {
+  private readonly worker = new Worker(new URL('./offline_worker.ts', import.meta.url), { type: 'module' });
+  private heard: (answer: OfflineAnswer) => void = () => undefined;
+
+  constructor() {
+    this.worker.onmessage = ({ data }: MessageEvent<OfflineAnswer>) => this.heard(data);
+    this.worker.onerror = ({ message }) => this.heard({ failed: message || 'the code for it was not loaded' });
+  }
+
+  /// Fetches the files below the address `files`; `fetched` hears how many bytes are here. Throws if that fails.
+  async load(files: string, fetched: (bytes: number) => void): Promise<void> {
+    await this.ask({ files: new URL(files, document.baseURI).href, headers: authorization() }, fetched);
+  }
+
+  /// Translates one line greedily. Throws if that fails.
+  async translate(text: string): Promise<OfflineTranslation> {
+    const answer = await this.ask({ text });
+    return answer as OfflineTranslation;
+  }
+
+  /// Ends the worker. Calls that wait are never answered.
+  close(): void {
+    this.worker.terminate();
+  }
+
+  private ask(request: OfflineRequest, fetched: (bytes: number) => void = () => undefined): Promise<OfflineAnswer> {
+    return new Promise((resolve, reject) => {
+      this.heard = (answer) => {
+        if ('bytes' in answer) fetched(answer.bytes);
+        else if ('failed' in answer) reject(new Error(answer.failed));
+        else resolve(answer);
+      };
+      this.worker.postMessage(request);
+    });
+  }
+}
