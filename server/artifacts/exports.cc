@@ -161,10 +161,15 @@ void Exports::require_place(const std::string& owner) const {
 
 std::optional<Export> Exports::find(const store::CheckpointRow& checkpoint, const ExportFormat& format) const {
   const std::lock_guard lock(mutex_);
+  return locate(checkpoint, format);
+}
+
+std::optional<Export> Exports::locate(const store::CheckpointRow& checkpoint, const ExportFormat& format) const {
   if (const auto job = jobs_.find({checkpoint.id, format.name()}); job != jobs_.end()) return job->second.made;
   const fs::path path = path_of(checkpoint, format);
   std::error_code error;
-  if (!fs::exists(path, error)) return std::nullopt;
+  // A worker reported the checkpoint's name, which must not lead elsewhere.
+  if (checkpoint.name.find('/') != std::string::npos || !fs::exists(path, error)) return std::nullopt;
   const fs::path folder = fs::is_directory(path, error) ? path : path.parent_path();
   return Export{.checkpoint = checkpoint.id,
                 .format = format,
@@ -177,16 +182,14 @@ std::optional<Export> Exports::find(const store::CheckpointRow& checkpoint, cons
 
 Export Exports::begin(const store::CheckpointRow& checkpoint, const ExportFormat& format,
                       std::shared_ptr<const void> held, const std::string& owner) {
-  if (auto found = find(checkpoint, format); found && found->state != ExportState::failed) return std::move(*found);
+  const std::lock_guard lock(mutex_);
+  if (auto found = locate(checkpoint, format); found && found->state != ExportState::failed) return std::move(*found);
   if (limits_.program.empty()) {
     throw http::Problem(503, "no_exporter", "no `nmt` program found in the server program's folder; set --nmt");
   }
   require_space(checkpoint);
-  const Key key(checkpoint.id, format.name());
-  const std::lock_guard lock(mutex_);
-  const auto known = jobs_.find(key);
-  if (known != jobs_.end() && known->second.made.state != ExportState::failed) return known->second.made;
   require_place(owner);
+  const Key key(checkpoint.id, format.name());
   if (jobs_.size() >= max_failed + limits_.max_waiting) {
     std::erase_if(jobs_, [](const auto& job) { return job.second.made.state == ExportState::failed; });
   }
@@ -209,11 +212,9 @@ std::map<std::string, std::map<std::string, ExportFormat>> Exports::formats() co
       std::string name = entry.filename();  // update-00001000-ctranslate2-int8
       if (is_unfinished(entry)) continue;
       if (name.ends_with(package_suffix)) name.resize(name.size() - package_suffix.size());
-      const std::size_t number = name.find('-');
-      const std::size_t begin = number == std::string::npos ? number : name.find('-', number + 1);
-      if (begin == std::string::npos) continue;
-      if (const auto format = ExportFormat::named(std::string_view(name).substr(begin + 1))) {
-        formats[checkpoint.filename()].emplace(format->name(), *format);
+      for (std::size_t at = name.find('-'); at != std::string::npos; at = name.find('-', at + 1)) {
+        const auto format = ExportFormat::named(std::string_view(name).substr(at + 1));
+        if (format) formats[checkpoint.filename()].emplace(format->name(), *format);
       }
     }
   }

@@ -90,6 +90,8 @@ class Exports {
   };
   std::filesystem::path path_of(const store::CheckpointRow& checkpoint, const ExportFormat& format) const;
   void require_space(const store::CheckpointRow& checkpoint) const;
+  /// find(). Requires mutex_.
+  std::optional<Export> locate(const store::CheckpointRow& checkpoint, const ExportFormat& format) const;
   /// Requires mutex_. Throws Problem 503 unless another export of the owner may wait.
   void require_place(const std::string& owner) const;
   void serve();

@@ -138,6 +138,19 @@ TEST_F(ExportsTest, OnlyItsFilesAreRead) {
   }
 }
 
+TEST_F(ExportsTest, ANameThatAWorkerReportsLeadsNowhereElse) {
+  fs::create_directories(server.folder() / "exports");
+  fs::create_directories(server.folder() / "other-huggingface");
+  std::ofstream(server.folder() / "other-huggingface" / "secret") << "secret";
+  const CheckpointRecord record{.update = 11, .name = "../../other", .folder = server.folder() / "run"};
+  std::vector<Record> records = {testing::record_of(record, ++sequence)};
+  const std::string id = testing::put(server.store(), records).fresh.at(0).id;
+  fs::create_directories(server.folder() / "exports" / id);
+  const std::string forged = "/api/v1/checkpoints/" + id + "/exports/huggingface";
+  EXPECT_EQ(code_of(ask("GET", forged)), "export_unknown");
+  EXPECT_EQ(code_of(ask("GET", forged + "/files/secret")), "export_unknown");
+}
+
 TEST_F(ExportsTest, ArgosIsOneFile) {
   complete(R"({"format":"argos","from":"en","into":"de"})", "argos-en_de-float32");
   const Answer package = ask("GET", path + "/exports/argos-en_de-float32/archive");
