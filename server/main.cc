@@ -236,11 +236,11 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   if (access_options.file.empty()) access_options.file = store.folder() / "access.log";
   http::AccessLog access_log(access_options);  // ends after the server
   service.access_log = &access_log;
+  artifacts::Exports exports(store, options.export_limits());  // ends after the server, as its handlers use it
+  service.exports = &exports;
   http::Server server(server_options(options));
   translate::Pool translators(options.translator_options());  // ends before the server: it answers through it
   service.translators = &translators;
-  artifacts::Exports exports(store, options.export_limits());
-  service.exports = &exports;
   control.hear_until(
       [lanes = server.lanes()](const std::string& run) { return lanes->handled_until(http::Lane::heartbeat, run); });
   api::SpoolIntake spools(service);

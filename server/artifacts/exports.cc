@@ -293,7 +293,7 @@ std::string Exports::make(const Job& job) {
     std::this_thread::sleep_for(poll_interval / 50);
   const int code = process.end();
   if (code == 0) return fs::exists(job.output) ? "" : "the program ended without a result";
-  const std::string words = complaint_of(process);
+  std::string words = complaint_of(process);
   if (!words.empty()) return words;
   return code > 128 ? fmt::format("the program ended by signal {}", code - 128)
                     : fmt::format("the program ended with exit code {}", code);

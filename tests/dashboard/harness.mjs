@@ -26,6 +26,7 @@ const QUIET = [
   '--disable-sync',
   '--enable-precise-memory-info',
   '--js-flags=--expose-gc',
+  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost', // nothing but the server can be reached
 ];
 
 /// The command line that all share, and `more` of the test's own. Ends the process with 77 where something is missing.

@@ -239,15 +239,16 @@ async function tryOffline(page, context, server) {
     );
     return panel.locator('dd').allInnerTexts();
   };
-  for (const sentence of ['the old cat sees the dog .', 'the small tree finds the bird .', 'the green river .']) {
+  const loop = 'bird '.repeat(40).trim(); // a translation that may reach its maximum length
+  for (const sentence of ['the old cat sees the dog .', 'the small tree finds the bird .', 'the green river .', loop]) {
     const [, here, there] = (await translate(sentence)).map((text) => text.replace(/ in [\d.]+ m?s$/, ''));
-    assert.match(here, /^d/, 'a translation, not nothing');
+    if (sentence !== loop) assert.match(here, /^d/, 'a translation, not nothing');
     assert.equal(here, there);
     assert.equal(await verdict.innerText(), 'Equal: both translations are the same, to the letter.');
   }
   assert.equal(heavy(), 2, 'the worker and one WebAssembly module');
   assert.deepEqual(
-    urls.filter((url) => !url.startsWith(server.address) && !url.startsWith('blob:')),
+    urls.filter((url) => !url.startsWith(server.address)),
     [],
   );
   await checkAxe(page, 'a model tried offline');

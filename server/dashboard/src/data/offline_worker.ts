@@ -48,7 +48,9 @@ async function answer(request: OfflineRequest): Promise<void> {
     return say({ ready: true });
   }
   const began = performance.now();
-  const [found] = (await translate!(request.text)) as { translation_text: string }[];
+  const { input_ids: ids } = translate!.tokenizer(request.text) as { input_ids: { size: number } };
+  const options = { max_new_tokens: 2 * (ids.size - 1) + 10 }; // subwords without </s>, as `nmt translate` bounds it
+  const [found] = (await translate!(request.text, options)) as { translation_text: string }[];
   say({ text: found!.translation_text, ms: performance.now() - began });
 }
 
