@@ -122,7 +122,9 @@ void add_export(CLI::App& app) {
   add_choice(
       *command, "--to", arguments->options.format, export_formats(),
       "format; ctranslate2: a folder that ctranslate2.Translator loads; argos: a package for Argos Translate and "
-      "LibreTranslate; huggingface: a folder that transformers.js loads, and transformers if model.norm is post");
+      "LibreTranslate; huggingface: a folder that transformers.js loads, and transformers if model.norm is post; "
+      "marian: "
+      "a folder that marian-decoder loads; bergamot: a folder in 8 bits that Bergamot loads, in browsers, too");
   command->get_option("--to")->required()->default_str("");
   command->add_option("--output", arguments->output, "new folder, for argos a new file; must not exist")->required();
   command->add_option("--from", arguments->options.from, "argos only: code of the source language, such as en");

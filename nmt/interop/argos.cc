@@ -65,7 +65,7 @@ void write_argos(const ExportedModel& model, const ExportOptions& options, const
   write_file_atomically(folder / "metadata.json", to_text(metadata) + "\n");
 }
 
-void write_zip(const fs::path& folder, const fs::path& file) {
+void write_zip(const fs::path& folder, const fs::path& root, const fs::path& file) {
   int error = 0;
   std::unique_ptr<zip_t, Discard> owner(zip_open(file.c_str(), ZIP_CREATE | ZIP_EXCL, &error));
   zip_t* const archive = owner.get();
@@ -74,7 +74,7 @@ void write_zip(const fs::path& folder, const fs::path& file) {
     if (!done) fail("export: {}: {}", file.string(), zip_strerror(archive));
   };
   for (const fs::path& path : files_below(folder)) {
-    const std::string name = fs::relative(path, folder.parent_path()).string();
+    const std::string name = fs::relative(path, root).string();
     zip_source_t* const source = zip_source_file(archive, path.c_str(), 0, -1);  // to the end of the file
     require(source != nullptr);
     const zip_int64_t added = zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8);

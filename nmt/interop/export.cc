@@ -50,16 +50,21 @@ OurName split_name(const std::string& name) {
   return split;
 }
 
-std::string with_layer(std::string_view pattern, const std::string& layer) {
-  std::string name(pattern);
-  if (const std::size_t star = name.find('*'); star != std::string::npos) name.replace(star, 1, layer);
-  return name;
+std::string_view foreign_kind(const OurName& name, const FormatNames& names) {
+  if (name.suffix == "gain") return names.norm_gain;
+  if (name.suffix == "bias") return name.module.ends_with("norm") ? names.norm_bias : names.bias;
+  return names.weight;
 }
 
-std::string_view foreign_suffix(const OurName& name, const FormatNames& names) {
-  if (name.suffix == "gain") return names.norm_gain;
-  if (name.suffix == "bias") return name.module.ends_with("norm") ? names.norm_bias : "bias";
-  return "weight";
+std::string foreign_name(std::string_view pattern, const OurName& ours, const FormatNames& names) {
+  std::string name(pattern);
+  if (const std::size_t star = name.find('*'); star != std::string::npos) {
+    name.replace(star, 1, std::to_string(std::stoi(ours.layer) + names.first_layer));
+  }
+  const std::string_view kind = foreign_kind(ours, names);
+  const std::size_t place = name.find('?');
+  if (place == std::string::npos) return name.append(names.separator).append(kind);
+  return name.replace(place, 1, kind);
 }
 
 json::object hypothesis_json(const Vocabulary& vocabulary, const Hypothesis& hypothesis) {
@@ -143,6 +148,25 @@ Argos Translate finds the sentences of a text with Stanza, whose data for the la
 package, or with a separate package that finds sentence boundaries.
 )";
 
+constexpr std::string_view marian_usage = R"(With Marian 1.12, one sentence a line:
+
+```
+marian-decoder -c FOLDER/decoder.yml < source.txt > translation.txt
+```
+
+`model.npz` has its options inside, and `vocab.spm` the SentencePiece model of both languages.
+)";
+
+constexpr std::string_view bergamot_usage =
+    R"(With Bergamot: `config.yml` and the files that it names are what its native
+programs load; in browsers and Node pass the bytes of `model.bin` and `vocab.spm` (for both languages), no shortlist,
+and the options of `config.yml` to `loadTranslationModel` of the package `@browsermt/bergamot-translator`. Its default
+`gemm-precision` has to be replaced: matrices are in 8 bits, and the range of their inputs is measured for each batch
+(`int8shiftAll`).
+
+The translations of `conformance.jsonl` are those of f32, from which 8 bits differ.
+)";
+
 /// `text` with each `placeholder` replaced.
 std::string filled(std::string text, std::string_view placeholder, std::string_view value) {
   for (std::size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size()) {
@@ -161,6 +185,10 @@ std::string usage_of(const ExportOptions& options, const std::string& name) {
                     options.into);
     case ExportFormat::huggingface:
       return filled(std::string(huggingface_usage), "FOLDER", name);
+    case ExportFormat::marian:
+      return filled(std::string(marian_usage), "FOLDER", name);
+    case ExportFormat::bergamot:
+      return std::string(bergamot_usage);
   }
   return "";
 }
@@ -217,6 +245,10 @@ void write_format(const ExportedModel& model, const ExportOptions& options, cons
       return write_argos(model, options, folder);
     case ExportFormat::huggingface:
       return write_huggingface(model, folder);
+    case ExportFormat::marian:
+      return write_marian(model, folder);
+    case ExportFormat::bergamot:
+      return write_bergamot(model, folder);
   }
 }
 
@@ -244,9 +276,7 @@ std::vector<ForeignName> foreign_names(const std::string& ours, const FormatName
   std::vector<ForeignName> found;
   for (const ModuleRule& rule : names.modules) {
     if (rule.ours != name.module) continue;
-    found.push_back({.name = with_layer(rule.theirs, name.layer) + std::string(names.separator) +
-                             std::string(foreign_suffix(name, names)),
-                     .rule = &rule});
+    found.push_back({.name = foreign_name(rule.theirs, name, names), .rule = &rule});
   }
   if (found.empty()) fail("the format has no name for the tensor {}", ours);
   return found;
@@ -267,34 +297,28 @@ std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const For
   return tensors;
 }
 
-std::vector<std::int64_t> sines_first(std::int64_t width) {
-  std::vector<std::int64_t> from;
-  for (const std::int64_t first : {0, 1}) {
-    for (std::int64_t feature = first; feature < width; feature += 2) from.push_back(feature);
-  }
-  return from;
-}
-
-std::vector<std::int64_t> alternating(std::int64_t width) {
-  std::vector<std::int64_t> from;
-  for (std::int64_t pair = 0; pair < width / 2; ++pair) from.insert(from.end(), {pair, pair + width / 2});
-  return from;
-}
-
-std::vector<float> with_features(std::span<const float> values, std::int64_t columns, StreamAxis stream,
-                                 std::span<const std::int64_t> from) {
+std::vector<float> reordered(std::span<const float> values, std::int64_t columns, StreamAxis stream, FeatureOrder to) {
   const std::int64_t rows = std::ssize(values) / columns;
   const bool by_rows = stream == StreamAxis::rows, by_columns = !by_rows && columns > 1;
+  const std::int64_t half = (by_rows ? rows : columns) / 2;
+  const auto before = [&](std::int64_t feature) {
+    if (to == FeatureOrder::sines_first) return feature < half ? 2 * feature : 2 * (feature - half) + 1;
+    return feature / 2 + feature % 2 * half;
+  };
   std::vector<float> result;
   result.reserve(values.size());
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t begin = (by_rows ? from[static_cast<std::size_t>(row)] : row) * columns;
+    const std::int64_t begin = (by_rows ? before(row) : row) * columns;
     for (std::int64_t column = 0; column < columns; ++column) {
-      const std::int64_t other = by_columns ? from[static_cast<std::size_t>(column)] : column;
-      result.push_back(values[static_cast<std::size_t>(begin + other)]);
+      result.push_back(values[static_cast<std::size_t>(begin + (by_columns ? before(column) : column))]);
     }
   }
   return result;
+}
+
+std::vector<float> reordered(const ConstTensor& tensor, StreamAxis stream) {
+  const std::span<const float> values(tensor.as<float>(), static_cast<std::size_t>(tensor.shape.elements()));
+  return reordered(values, tensor.shape.rank() == 2 ? tensor.columns() : 1, stream, FeatureOrder::sines_first);
 }
 
 std::vector<float> sinusoids(std::int64_t width, std::int64_t divisor) {
@@ -318,7 +342,9 @@ std::vector<float> padded_output_bias(const ExportedModel& model) {
 const Choices<ExportFormat>& export_formats() {
   static const Choices<ExportFormat> all = {{"ctranslate2", ExportFormat::ctranslate2},
                                             {"argos", ExportFormat::argos},
-                                            {"huggingface", ExportFormat::huggingface}};
+                                            {"huggingface", ExportFormat::huggingface},
+                                            {"marian", ExportFormat::marian},
+                                            {"bergamot", ExportFormat::bergamot}};
   return all;
 }
 
@@ -341,7 +367,7 @@ std::string export_checkpoint(const fs::path& checkpoint, const ExportOptions& o
     if (!options.sources.empty()) write_conformance(checkpoint, options.sources, folder / "conformance.jsonl");
     sync_folder(folder);
     const fs::path archive = scratch.path() / "archive";
-    if (is_archive) write_zip(folder, archive);
+    if (is_archive) write_zip(folder, scratch.path(), archive);
     fs::rename(is_archive ? archive : folder, target);
     sync_folder(target.parent_path());
     return omission;

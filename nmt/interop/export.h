@@ -31,17 +31,20 @@ struct ExportedModel {
 enum class StreamAxis { columns, rows };
 
 /// A module of ours and of another format: an embedding table, a Linear or a Norm. A `*` in both names stands for the
-/// number of a layer. Theirs may be a part of ours: of equal parts of the rows.
+/// number of a layer, a `?` in theirs for the kind of tensor. Theirs may be a part of ours: of equal parts of the rows.
 struct ModuleRule {
   std::string_view ours, theirs;
   StreamAxis stream = StreamAxis::columns;
   int part = 0, parts = 1;
 };
 
-/// How a format names tensors. A tensor's name is that of its module, the separator and one of: "weight" of a table or
-/// a Linear, "bias" of a Linear, the gain or the bias of a Norm.
+/// How a format names tensors. A tensor's name is that of its module, the separator and the kind of tensor, or that of
+/// its module with the kind in the place of `?`.
 struct FormatNames {
-  std::string_view separator, norm_gain, norm_bias;
+  std::string_view separator, norm_gain, norm_bias;  // the latter two are kinds of tensors
+  std::string_view weight = "weight";                // of a table or a Linear
+  std::string_view bias = "bias";                    // of a Linear
+  int first_layer = 0;                               // the number of our layer 0
   std::span<const ModuleRule> modules;
 };
 
@@ -65,15 +68,15 @@ struct ForeignTensor {
 /// occurs several times. Throws Failure for a weight that has no name in the format.
 std::vector<ForeignTensor> foreign_tensors(const TensorFiles& weights, const FormatNames& names);
 
-/// The order of features in the residual stream of models whose positions have all sines before all cosines: feature i
-/// of theirs is feature sines_first(width)[i] of ours, and feature i of ours is feature alternating(width)[i] of
-/// theirs.
-std::vector<std::int64_t> sines_first(std::int64_t width);
-std::vector<std::int64_t> alternating(std::int64_t width);
-/// The values of a matrix [rows, columns] or, with 1 column, of a vector, with feature `from[i]` as feature i along the
-/// axis of the stream. A vector whose axis is `columns` (the bias of a Linear that reads the stream) has no features.
-std::vector<float> with_features(std::span<const float> values, std::int64_t columns, StreamAxis stream,
-                                 std::span<const std::int64_t> from);
+/// The order of features in the residual stream: sines and cosines of positions alternate, as ours, or all sines come
+/// before all cosines, as in Marian.
+enum class FeatureOrder { alternating, sines_first };
+
+/// The values of a matrix [rows, columns] or, with 1 column, of a vector, with the features in the order `to` instead
+/// of the other. A vector whose stream is its columns (the bias of a Linear that reads the stream) has no features.
+std::vector<float> reordered(std::span<const float> values, std::int64_t columns, StreamAxis stream, FeatureOrder to);
+/// The values of a tensor of ours, in f32, with the features in the order sines_first.
+std::vector<float> reordered(const ConstTensor& tensor, StreamAxis stream);
 
 /// Positions in an exported model. The other programs fail beyond the last one.
 inline constexpr std::int64_t exported_positions = 4096;
@@ -120,7 +123,16 @@ void write_huggingface(const ExportedModel& model, const std::filesystem::path& 
 /// A sentence that says which files write_huggingface() leaves out, and why; empty if none.
 std::string huggingface_omission(const ModelConfig& model);
 
-enum class ExportFormat { ctranslate2, argos, huggingface };
+/// Writes model.npz, decoder.yml and vocab.spm, or source.spm and target.spm where each side has a SentencePiece model
+/// of its own, which marian-decoder 1.12 loads, into an existing folder. Throws
+/// UsageFailure that names each option whose arithmetic Marian lacks, Failure if a tensor has 4 GiB or more.
+void write_marian(const ExportedModel& model, const std::filesystem::path& folder);
+
+/// Writes model.bin (matrices in 8 bits, by intgemm), config.yml and the same, which Bergamot loads, into an existing
+/// folder. Throws UsageFailure that names each option whose arithmetic Bergamot lacks.
+void write_bergamot(const ExportedModel& model, const std::filesystem::path& folder);
+
+enum class ExportFormat { ctranslate2, argos, huggingface, marian, bergamot };
 const Choices<ExportFormat>& export_formats();
 
 struct ExportOptions {
@@ -138,17 +150,19 @@ std::string argos_folder(const ExportOptions& options);
 /// Writes model/, what write_ctranslate2() writes, sentencepiece.model and metadata.json into an existing folder.
 void write_argos(const ExportedModel& model, const ExportOptions& options, const std::filesystem::path& folder);
 
-/// Writes the folder with all its files into a new zip archive, not compressed, dated 1980-01-01, so that the same
-/// files give the same bytes. Durable. Throws Failure if that fails.
-void write_zip(const std::filesystem::path& folder, const std::filesystem::path& file);
+/// Writes all files below the folder into a new zip archive, by their names relative to `root`, not compressed, dated
+/// 1980-01-01, so that the same files give the same bytes. Durable. Throws Failure if that fails.
+void write_zip(const std::filesystem::path& folder, const std::filesystem::path& root,
+               const std::filesystem::path& file);
 
 /// Writes a checkpoint in another program's format into the new folder `output`, or the new archive of argos: the
 /// format's files, README.md, a model card, and, if there are sources, conformance.jsonl, by which the other program
 /// can be checked: each source with its pieces and our greedy and beam translations. The same input gives the same
 /// bytes. `output` appears when it is complete.
 ///
-/// Throws UsageFailure if `output` exists or the checkpoint is not a translation model, Failure if the checkpoint is
-/// damaged, a weight is not finite, or the format cannot hold a tensor.
+/// Throws UsageFailure if `output` exists, the checkpoint is not a translation model, or the other program lacks the
+/// arithmetic of one of its options, Failure if the checkpoint is damaged, a weight is not finite, or the format cannot
+/// hold a tensor.
 ///
 /// Returns a sentence that says what the format cannot hold of this model; empty if nothing.
 std::string export_checkpoint(const std::filesystem::path& checkpoint, const ExportOptions& options,

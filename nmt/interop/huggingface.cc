@@ -99,17 +99,13 @@ struct StoredTensor {
 void write_safetensors_model(const ExportedModel& model, const std::filesystem::path& file) {
   const std::int64_t pieces = model.vocabulary.size();
   const std::vector<ForeignTensor> tensors = foreign_tensors(model.weights, marian_names);
-  const std::vector<std::int64_t> order = sines_first(model.config.model.width);
   std::map<std::string, StoredTensor> stored;
   for (const ForeignTensor& foreign : tensors) {
     if (foreign.ours == "output.bias") continue;  // final_logits_bias
     const Shape& shape = foreign.tensor.shape;
     const bool is_linear = foreign.ours.ends_with(".weight"), is_table = shape.rank() == 2 && !is_linear;
-    const auto values = [&foreign, &order, is_table] {
-      const ConstTensor& tensor = foreign.tensor;
-      const std::span<const float> ours(tensor.as<float>(), static_cast<std::size_t>(tensor.shape.elements()));
-      const std::int64_t columns = tensor.shape.rank() == 2 ? tensor.columns() : 1;
-      std::vector<float> result = with_features(ours, columns, foreign.rule->stream, order);
+    const auto values = [&foreign, is_table] {
+      std::vector<float> result = reordered(foreign.tensor, foreign.rule->stream);
       if (is_table) result.resize(result.size() + static_cast<std::size_t>(foreign.tensor.columns()));  // <pad>
       return result;
     };

@@ -92,7 +92,7 @@ class Assembly {
   std::vector<float> in_our_order(const Parameter& parameter, const ModuleRule& rule, std::vector<float> theirs) const {
     const std::int64_t columns = parameter.shape.rank() == 2 ? parameter.shape[1] : 1;
     if (imported_.sines_first && parameter.name != "output.bias") {
-      theirs = with_features(theirs, columns, rule.stream, alternating(imported_.model.width));
+      theirs = reordered(theirs, columns, rule.stream, FeatureOrder::alternating);
     }
     if (imported_.rows.empty() || !has_pieces(parameter)) return theirs;
     std::vector<float> ours;

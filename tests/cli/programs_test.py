@@ -186,6 +186,8 @@ class ProgramsTest(NmtTest):
 2 | export --checkpoint run --to ctranslate2 --quantization int4 --output x | --quantization: found 'int4', expected float32, bfloat16 or int8
 2 | export --checkpoint run --to ctranslate2 --output x --lines 0 | --lines: found 0, expected 1 to 1000000
 2 | export --checkpoint run --to huggingface --quantization int8 --output x | --quantization: found int8, which only --to ctranslate2 and argos have
+2 | export --checkpoint run --to marian --output new-model --sources toy1.en | export: Marian needs a model with model.norm: post (found pre), model.norm_epsilon: 1e-6 (found 1e-05)
+2 | export --checkpoint run --to bergamot --output new-model --sources toy1.en | export: Bergamot needs a model with | model.width: a multiple of 64
 2 | export --checkpoint run --to argos --output x --from en | --into: found '', expected a language's code, such as en
 2 | export --checkpoint run --to argos --output x --from English --into de | --from: found 'English', expected
 2 | export --checkpoint run --to argos --output x --from de --into de | --into: found de again

@@ -46,13 +46,15 @@ def text_lines() -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-@unittest.skipUnless(
+needs_packages = unittest.skipUnless(
     (Path(__file__).parent / "node_modules").is_dir(), "needs Node and, in tests/interop, the packages of `npm ci`"
 )
-class TransformersTest(FolderTest):
-    def exported(self, lines: int, model: str, *vocabulary: str) -> Path:
-        """A model that was trained to give words backwards, in the format of Hugging Face; `model` is options of the configuration. The
-        first lines of conformance.jsonl are AWKWARD, the others held out."""
+
+
+class ExportedModelTest(FolderTest):
+    def exported(self, to: str, lines: int, model: str, *vocabulary: str) -> Path:
+        """A model that was trained to give words backwards, in the format `to`; `model` is options of the configuration. The first lines
+        of conformance.jsonl are AWKWARD, the others held out."""
         self.change_to_folder()
         text = text_lines()
         held_out = AWKWARD + text[-lines:]
@@ -65,28 +67,34 @@ class TransformersTest(FolderTest):
         Path("config.yaml").write_text(CONFIG, encoding="utf-8")
         words = ["--config", "config.yaml", "--run-dir", "run", "--server", "none"]
         call("worker", *words, *model.split(), check=True)
-        options = ["--to", "huggingface", "--sources", "held-out.en", "--lines", len(held_out)]
+        options = ["--to", to, "--sources", "held-out.en", "--lines", len(held_out)]
         call("nmt", "export", "--checkpoint", "run", "--output", "model", *options, check=True)
         return Path("model")
 
-    def compare(self, model: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, float]]:
-        program = Path(__file__).with_name("transformers_test.mjs")
-        done = subprocess.run(["node", program, model], capture_output=True, text=True, timeout=600, check=False)
+    def compare(self, name: str, *words: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, float]]:
+        program = Path(__file__).with_name(name)
+        done = subprocess.run(["node", program, *words], capture_output=True, text=True, timeout=600, check=False)
+        self.assertTrue(done.stdout, done.stderr)
         return done, json.loads(done.stdout.splitlines()[-1])
 
+
+@needs_packages
+class TransformersTest(ExportedModelTest):
+    program = "transformers_test.mjs"
+
     def test_translations_with_a_bpe_vocabulary_are_equal(self) -> None:
-        model = self.exported(1000, "", "--symbols", ">>back<<,<sep>")
+        model = self.exported("huggingface", 1000, "", "--symbols", ">>back<<,<sep>")
         self.assertFalse((model / "model.safetensors").exists(), "of a model with norms before the sub-layers")
-        done, counts = self.compare(model)
+        done, counts = self.compare(self.program, model)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(counts["lines"], 1000 + len(AWKWARD))
 
     def test_translations_with_byte_fallback_norms_after_and_three_tables_are_equal(self) -> None:
         words = "model.norm=post model.tied_embeddings=none model.attention_bias=true model.activation=swish "
         words += "model.decoder_start=zero model.output_bias=true"
-        model = self.exported(100, words, "--byte-fallback")
+        model = self.exported("huggingface", 100, words, "--byte-fallback")
         self.assertTrue((model / "model.safetensors").exists())
-        done, counts = self.compare(model)
+        done, counts = self.compare(self.program, model)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(counts["lines"], 100 + len(AWKWARD))
 
@@ -95,11 +103,31 @@ class TransformersTest(FolderTest):
         piece for the piece."""
         words = "model.activation=gelu model.norm_epsilon=1e-6 model.positions=marian model.decoder_start=zero "
         words += "model.output_bias=true"
-        done, counts = self.compare(self.exported(200, words, "--model", "unigram"))
+        model = self.exported("huggingface", 200, words, "--model", "unigram")
+        done, counts = self.compare(self.program, model)
         self.assertEqual(counts["text"], counts["lines"], done.stdout)
         self.assertGreaterEqual(counts["tokens"], counts["lines"] - 4, done.stdout)
         for check in ("greedy", "score"):
             self.assertGreaterEqual(counts[check], counts["tokens"], done.stdout)
+
+
+@needs_packages
+class BergamotTest(ExportedModelTest):
+    def require_equal(self, fraction: float, model: str, *vocabulary: str) -> None:
+        """Bergamot's translations of 300 lines, in 8 bits, have to be those of our f32 for at least `fraction` of them."""
+        words = "model.norm=post model.norm_epsilon=1e-6 model.positions=marian model.decoder_start=zero "
+        words += "model.width=64 model.inner=128 " + model
+        folder = self.exported("bergamot", 300, words, *vocabulary)
+        done, counts = self.compare("bergamot_test.mjs", folder, Path("worker"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(counts["lines"], 300 + len(AWKWARD))
+        self.assertGreaterEqual(counts["equal"] / counts["lines"], fraction, done.stdout)
+
+    def test_translations_of_one_table_that_is_filled_up(self) -> None:
+        self.require_equal(0.45, "model.activation=swish", "--symbols", ">>back<<,<sep>,<third>")
+
+    def test_translations_of_three_tables_with_all_biases(self) -> None:
+        self.require_equal(0.45, "model.tied_embeddings=none model.attention_bias=true model.output_bias=true")
 
 
 if __name__ == "__main__":

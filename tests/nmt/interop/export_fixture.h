@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -32,10 +33,10 @@ class ExportTest : public testing::Test {
  protected:
   /// Writes a checkpoint of two encoder layers and one decoder layer with random weights.
   fs::path checkpoint(const std::string& model_options) {
-    const std::string config =
-        "data:\n  folder: nowhere\nmodel:\n  encoder_layers: 2\n  decoder_layers: 1\n  width: 8\n  heads: 2\n  inner: "
-        "12\n" +
-        model_options;
+    const std::string config = fmt::format(
+        "data:\n  folder: nowhere\nmodel:\n  encoder_layers: 2\n  decoder_layers: 1\n  width: {}\n  heads: 2\n"
+        "  inner: {}\n{}",
+        width_, inner_, model_options);
     const fs::path path = folder_.path() / "checkpoint";
     fs::create_directory(path);
     write_file_atomically(folder_.path() / "spm.model", vocabulary_);
@@ -79,7 +80,7 @@ class ExportTest : public testing::Test {
   std::string vocabulary_ = small_vocabulary();
   std::unique_ptr<Transformer> model_;
   void (*spoil_)(CheckpointContent&) = nullptr;
-  int exports_ = 0;
+  int exports_ = 0, width_ = 8, inner_ = 12;
 };
 
 }  // namespace babelring

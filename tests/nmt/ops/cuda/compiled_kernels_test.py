@@ -29,7 +29,7 @@ REGISTERS = {
     "norm_backward_kernel<8, 4, 3, true, __nv_bfloat16>": 224,
     "norm_backward_kernel<4, 4, 2, true, float>": 152,
     "norm_backward_kernel<4, 4, 3, true, float>": 168,
-    "embedding_forward_kernel": 45,
+    "embedding_forward_kernel": 48,
     "embedding_backward_kernel": 74,
     "gate_kernel": 50,
     "adam_kernel": 44,

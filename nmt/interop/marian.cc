@@ -1,0 +1,316 @@
+// The formats: Marian 1.12, src/models/transformer.h (arithmetic and names), src/common/io.cpp and src/3rd_party/cnpy
+// (npz); of Bergamot browsermt/marian-dev, src/common/binary.cpp and ExpressionGraphPackable::packAndSave.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "base/failure.h"
+#include "base/files.h"
+#include "nmt/interop/export.h"
+
+namespace babelring {
+
+static_assert(std::endian::native == std::endian::little, "the numbers of both files are little-endian");
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr ModuleRule npz_modules[] = {
+    {"embedding", "?emb"},
+    {"encoder.embedding", "encoder_?emb"},
+    {"decoder.embedding", "decoder_?emb"},
+    {"encoder.*.attention.qkv", "encoder_l*_self_?q", StreamAxis::columns, 0, 3},
+    {"encoder.*.attention.qkv", "encoder_l*_self_?k", StreamAxis::columns, 1, 3},
+    {"encoder.*.attention.qkv", "encoder_l*_self_?v", StreamAxis::columns, 2, 3},
+    {"encoder.*.attention.output", "encoder_l*_self_?o", StreamAxis::rows},
+    {"encoder.*.attention_norm", "encoder_l*_self_Wo_ln_?", StreamAxis::rows},
+    {"encoder.*.feed_forward.first", "encoder_l*_ffn_?1"},
+    {"encoder.*.feed_forward.second", "encoder_l*_ffn_?2", StreamAxis::rows},
+    {"encoder.*.feed_forward_norm", "encoder_l*_ffn_ffn_ln_?", StreamAxis::rows},
+    {"decoder.*.self.qkv", "decoder_l*_self_?q", StreamAxis::columns, 0, 3},
+    {"decoder.*.self.qkv", "decoder_l*_self_?k", StreamAxis::columns, 1, 3},
+    {"decoder.*.self.qkv", "decoder_l*_self_?v", StreamAxis::columns, 2, 3},
+    {"decoder.*.self.output", "decoder_l*_self_?o", StreamAxis::rows},
+    {"decoder.*.self_norm", "decoder_l*_self_Wo_ln_?", StreamAxis::rows},
+    {"decoder.*.cross.query", "decoder_l*_context_?q"},
+    {"decoder.*.cross.key_value", "decoder_l*_context_?k", StreamAxis::columns, 0, 2},
+    {"decoder.*.cross.key_value", "decoder_l*_context_?v", StreamAxis::columns, 1, 2},
+    {"decoder.*.cross.output", "decoder_l*_context_?o", StreamAxis::rows},
+    {"decoder.*.cross_norm", "decoder_l*_context_Wo_ln_?", StreamAxis::rows},
+    {"decoder.*.feed_forward.first", "decoder_l*_ffn_?1"},
+    {"decoder.*.feed_forward.second", "decoder_l*_ffn_?2", StreamAxis::rows},
+    {"decoder.*.feed_forward_norm", "decoder_l*_ffn_ffn_ln_?", StreamAxis::rows},
+    {"output", "decoder_ff_logit_out_?"},
+};
+
+constexpr FormatNames npz_names = {.separator = "",
+                                   .norm_gain = "scale",
+                                   .norm_bias = "bias",
+                                   .weight = "W",
+                                   .bias = "b",
+                                   .first_layer = 1,
+                                   .modules = npz_modules};
+
+constexpr std::string_view output_bias_name = "decoder_ff_logit_out_b";
+constexpr std::string_view options_name = "special:model.yml";
+
+/// Throws a UsageFailure that names each option of the model that `program` has no arithmetic for, and the value that
+/// it needs. Marian's attention reads keys and values before the norm of a pre-norm layer; its GELU is another
+/// function.
+void require_arithmetic(const ModelConfig& model, std::string_view program, std::int64_t multiple) {
+  std::vector<std::string> changes;
+  const auto require = [&](bool holds, std::string_view needed, const auto& found) {
+    if (!holds) changes.push_back(fmt::format("model.{} (found {})", needed, found));
+  };
+  constexpr double epsilon = 1e-6;
+  require(model.norm == NormPosition::post, "norm: post", "pre");
+  require(model.norm_epsilon == epsilon, "norm_epsilon: 1e-6", model.norm_epsilon);
+  require(model.positions == PositionSpacing::marian, "positions: marian", "sinusoid");
+  require(model.decoder_start == DecoderStart::zero, "decoder_start: zero", "bos");
+  require(model.activation != Activation::gelu, "activation: relu or swish", "gelu");
+  const std::string width = fmt::format("width: a multiple of {}", multiple);
+  const std::string inner = fmt::format("inner: a multiple of {}", multiple);
+  require(model.width % multiple == 0, width, model.width);
+  require(model.inner % multiple == 0, inner, model.inner);
+  if (!changes.empty()) {
+    throw UsageFailure(fmt::format("export: {} needs a model with {}", program, fmt::join(changes, ", ")));
+  }
+}
+
+/// A tensor as Marian names and shapes it: vectors have one row, matrices but embeddings are [in, out].
+struct MarianTensor {
+  std::int64_t rows = 1, columns = 0;
+  bool is_transposed = false;  // `values` are [columns, rows]
+  std::function<std::vector<float>()> values;
+
+  bool is_matrix() const { return rows > 1; }
+  std::int64_t elements() const { return rows * columns; }
+};
+
+using MarianTensors = std::map<std::string, MarianTensor>;  // both formats sort by name
+
+/// All tensors of a model, whose tables have `pieces` rows: those behind the vocabulary are zeros and never chosen.
+/// `model` must outlive the result.
+MarianTensors marian_tensors(const ExportedModel& model, std::int64_t pieces) {
+  MarianTensors tensors;
+  for (const ForeignTensor& foreign : foreign_tensors(model.weights, npz_names)) {
+    if (foreign.ours == "output.bias") continue;
+    const Shape& shape = foreign.tensor.shape;
+    const bool is_vector = shape.rank() == 1, is_linear = foreign.ours.ends_with(".weight");
+    const bool is_table = !is_vector && !is_linear, is_transposed = is_linear || foreign.ours == "output";
+    const std::int64_t columns = is_vector ? shape[0] : shape[1];
+    const std::int64_t rows = is_vector ? 1 : is_table ? pieces : shape[0];
+    const auto values = [tensor = foreign.tensor, stream = foreign.rule->stream, size = rows * columns] {
+      std::vector<float> result = reordered(tensor, stream);
+      result.resize(static_cast<std::size_t>(size));
+      return result;
+    };
+    tensors[foreign.name] = {is_transposed ? columns : rows, is_transposed ? rows : columns, is_transposed, values};
+    if (!is_linear) continue;
+    // A Linear without a bias has one of zeros, unless its own replaces it.
+    std::string bias = foreign.name;
+    bias[bias.rfind('W')] = 'b';
+    tensors.try_emplace(bias, MarianTensor{.columns = rows, .values = [rows] {
+                                             return std::vector<float>(static_cast<std::size_t>(rows));
+                                           }});
+  }
+  tensors[std::string(output_bias_name)] = {.columns = pieces, .values = [&model, pieces] {
+                                              std::vector<float> bias = padded_output_bias(model);
+                                              bias.resize(static_cast<std::size_t>(pieces), never_chosen);
+                                              return bias;
+                                            }};
+  return tensors;
+}
+
+/// The options of a model, which both files have inside.
+std::string model_options(const ModelConfig& model, std::int64_t pieces) {
+  const bool all_tied = model.tied_embeddings == TiedEmbeddings::all;
+  return fmt::format(
+      "type: transformer\ndim-vocabs:\n  - {0}\n  - {0}\ndim-emb: {1}\nenc-depth: {2}\ndec-depth: {3}\n"
+      "transformer-heads: {4}\ntransformer-dim-ffn: {5}\ntransformer-ffn-activation: {6}\n"
+      "tied-embeddings-all: {7}\ntied-embeddings: {8}\ntied-embeddings-src: false\n"
+      "transformer-preprocess: \"\"\ntransformer-postprocess: dan\ntransformer-postprocess-emb: d\n"
+      "transformer-postprocess-top: \"\"\ntransformer-ffn-depth: 2\ntransformer-no-projection: false\n"
+      "transformer-decoder-autoreg: self-attention\ntransformer-train-positions: false\n"
+      "transformer-tied-layers:\n  []\ntransformer-aan-depth: 2\ntransformer-aan-nogate: false\n"
+      "dec-cell-base-depth: 2\ndec-cell-high-depth: 1\nlayer-normalization: false\nright-left: false\nskip: false\n"
+      "ulr: false\nulr-dim-emb: 0\nlemma-dim-emb: 0\ninput-types:\n  []\n",
+      pieces, model.width, model.encoder_layers, model.decoder_layers, model.heads, model.inner,
+      name_of(model.activation), all_tied, model.tied_embeddings == TiedEmbeddings::decoder);
+}
+
+/// The beginning of an .npy file, version 1.0: a dictionary of Python, filled up to a multiple of 64 bytes.
+std::string npy_header(std::string_view type, std::string_view shape) {
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type, shape);
+  constexpr std::size_t before = 10, multiple = 64;
+  text.resize((before + text.size() + multiple) / multiple * multiple - before, ' ');
+  text.back() = '\n';
+  const auto size = static_cast<std::uint16_t>(text.size());
+  return std::string("\x93NUMPY\x01\x00", 8) + std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
+}
+
+/// [columns, rows] of `values`, which are [rows, columns].
+std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
+  std::vector<float> result(values.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      result[static_cast<std::size_t>(column * rows + row)] = values[static_cast<std::size_t>(row * columns + column)];
+    }
+  }
+  return result;
+}
+
+void write_npy(const MarianTensor& tensor, const fs::path& file) {
+  std::vector<float> values = tensor.values();
+  if (tensor.is_transposed) values = transposed(values, tensor.columns, tensor.rows);
+  AtomicFile output(file);
+  output.write(npy_header("<f4", fmt::format("{}, {}", tensor.rows, tensor.columns)));
+  output.write(values.data(), values.size() * sizeof(float));
+  output.commit();
+}
+
+/// model.npz: a zip archive with an array for each tensor.
+void write_npz(const MarianTensors& tensors, const std::string& options, const fs::path& file) {
+  const ScratchFolder scratch(file.parent_path() / "npz");
+  for (const auto& [name, tensor] : tensors) {
+    constexpr auto limit = static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max() / sizeof(float));
+    if (tensor.elements() >= limit) {
+      fail("export: {} has shape [{}, {}], expected less than 4 GiB, as Marian counts bytes of an array in 32 bits",
+           name, tensor.rows, tensor.columns);
+    }
+    write_npy(tensor, scratch.path() / (name + ".npy"));
+  }
+  const std::size_t size = options.size() + 1;  // with a zero byte
+  AtomicFile yaml(scratch.path() / (std::string(options_name) + ".npy"));
+  yaml.write(npy_header("|i1", fmt::format("{},", size)));
+  yaml.write(options.c_str(), size);
+  yaml.commit();
+  write_zip(scratch.path(), scratch.path(), file);
+}
+
+/// Types by their number in model.bin; intgemm8 is another number in the files of Marian itself.
+enum class BinaryType : std::uint64_t { i8 = 0x101, f32 = 0x404, intgemm8 = 0x4101 };
+
+/// Data in model.bin begin at multiples of this.
+constexpr std::uint64_t alignment = 256;
+
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// A matrix in 8 bits, rounded to the nearest even, and behind it the f32 factor, 127 / max|matrix|.
+std::string in_intgemm8(const std::vector<float>& values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  const float factor = 127.0F / (largest == 0 ? 127.0F : largest);
+  std::string bytes;
+  bytes.reserve(values.size() + sizeof factor);
+  for (const float value : values) {
+    bytes.push_back(static_cast<char>(static_cast<std::int8_t>(std::nearbyint(value * factor))));
+  }
+  return bytes.append(reinterpret_cast<const char*>(&factor), sizeof factor);
+}
+
+/// model.bin: the count of tensors, a header for each, their names, their shapes, and their data. A matrix in 8 bits is
+/// stored transposed with the shape of the matrix, which are our rows; embeddings are stored as they are.
+void write_binary(const MarianTensors& tensors, const std::string& options, const fs::path& file) {
+  AtomicFile output(file);
+  std::uint64_t position = 0;
+  const auto put = [&](const void* data, std::size_t bytes) {
+    output.write(data, bytes);
+    position += bytes;
+  };
+  const auto put_numbers = [&]<class T>(std::initializer_list<T> numbers) {
+    put(std::data(numbers), numbers.size() * sizeof(T));
+  };
+  constexpr std::uint64_t version = 1;
+  put_numbers({version, std::uint64_t{tensors.size() + 1}});
+  for (const auto& [name, tensor] : tensors) {
+    const auto size = static_cast<std::uint64_t>(tensor.elements());
+    const std::uint64_t bytes = tensor.is_matrix() ? size + sizeof(float) : size * sizeof(float);
+    const BinaryType type = tensor.is_matrix() ? BinaryType::intgemm8 : BinaryType::f32;
+    put_numbers({std::uint64_t{name.size() + 1}, static_cast<std::uint64_t>(type), std::uint64_t{2}, aligned(bytes)});
+  }
+  const std::size_t options_size = options.size() + 1;  // with a zero byte
+  put_numbers({std::uint64_t{options_name.size() + 1}, static_cast<std::uint64_t>(BinaryType::i8), std::uint64_t{1},
+               aligned(options_size)});
+  for (const auto& [name, tensor] : tensors) put(name.c_str(), name.size() + 1);
+  put(options_name.data(), options_name.size());
+  put("", 1);
+  for (const auto& [name, tensor] : tensors) {
+    put_numbers({static_cast<std::int32_t>(tensor.rows), static_cast<std::int32_t>(tensor.columns)});
+  }
+  put_numbers({static_cast<std::int32_t>(options_size)});
+  const std::uint64_t padding = aligned(position + sizeof(std::uint64_t)) - position - sizeof(std::uint64_t);
+  put_numbers({padding});
+  const auto align = [&] { put(std::array<char, alignment>{}.data(), aligned(position) - position); };
+  align();
+  for (const auto& [name, tensor] : tensors) {
+    const std::vector<float> values = tensor.values();
+    if (tensor.is_matrix()) {
+      const std::string bytes = in_intgemm8(values);
+      put(bytes.data(), bytes.size());
+    } else {
+      put(values.data(), values.size() * sizeof(float));
+    }
+    align();
+  }
+  put(options.c_str(), options_size);
+  align();
+  output.commit();
+}
+
+/// Writes the SentencePiece models of both sides. Returns their list for a file of options.
+std::string write_vocabularies(const Vocabulary& vocabulary, const fs::path& folder) {
+  const VocabularyModels models = split_models(vocabulary.bytes());
+  const bool is_one = models.target.empty();
+  write_file_atomically(folder / (is_one ? "vocab.spm" : "source.spm"), models.source);
+  if (is_one) return "vocabs:\n  - vocab.spm\n  - vocab.spm\n";
+  write_file_atomically(folder / "target.spm", models.target);
+  return "vocabs:\n  - source.spm\n  - target.spm\n";
+}
+
+}  // namespace
+
+void write_marian(const ExportedModel& model, const fs::path& folder) {
+  const ModelConfig& config = model.config.model;
+  require_arithmetic(config, "Marian", 1);
+  const std::int64_t pieces = model.vocabulary.size();
+  MarianTensors tensors = marian_tensors(model, pieces);
+  // The output projection of Marian's newer models is [pieces, width], as ours; Bergamot's 8 bits need the older form.
+  if (auto output = tensors.extract("decoder_ff_logit_out_W"); !output.empty()) {
+    output.key() += "t";
+    std::swap(output.mapped().rows, output.mapped().columns);
+    output.mapped().is_transposed = false;
+    tensors.insert(std::move(output));
+  }
+  write_npz(tensors, model_options(config, pieces), folder / "model.npz");
+  write_file_atomically(folder / "decoder.yml",
+                        "relative-paths: true\nmodels:\n  - model.npz\n" +
+                            write_vocabularies(model.vocabulary, folder) +
+                            "beam-size: 4\nnormalize: 0\nword-penalty: 0\nallow-unk: true\nmini-batch: 16\n"
+                            "maxi-batch: 100\nmaxi-batch-sort: src\n");
+}
+
+void write_bergamot(const ExportedModel& model, const fs::path& folder) {
+  const ModelConfig& config = model.config.model;
+  constexpr std::int64_t columns = 64, rows = 8;  // tiles of intgemm
+  require_arithmetic(config, "Bergamot", columns);
+  const std::int64_t pieces = (model.vocabulary.size() + rows - 1) / rows * rows;
+  write_binary(marian_tensors(model, pieces), model_options(config, pieces), folder / "model.bin");
+  write_file_atomically(folder / "config.yml",
+                        "relative-paths: true\nmodels:\n  - model.bin\n" +
+                            write_vocabularies(model.vocabulary, folder) +
+                            "beam-size: 1\nnormalize: 1.0\nword-penalty: 0\nallow-unk: true\nskip-cost: true\n"
+                            "alignment: soft\ncpu-threads: 0\nmax-length-break: 128\nmax-length-factor: 2.0\n"
+                            "mini-batch-words: 1024\nworkspace: 128\ngemm-precision: int8shiftAll\n");
+}
+
+}  // namespace babelring
