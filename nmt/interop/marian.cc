@@ -12,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/files.h"
+#include "nmt/checkpoint/store.h"
 #include "nmt/interop/export.h"
 
 namespace babelring {

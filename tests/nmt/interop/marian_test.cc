@@ -11,7 +11,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 /// Options that Marian's arithmetic needs.
 const std::string marian_options = "  norm: post\n  norm_epsilon: 1e-6\n  positions: marian\n  decoder_start: zero\n";
