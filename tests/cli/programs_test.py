@@ -60,16 +60,12 @@ class ProgramsTest(NmtTest):
 2 | prepare --train toy1.en --output x | --train: found 1 file, 'toy1.en' is without a target
 2 | prepare --train toy1.en toy1.de --output x --vocabulary-size 3 | --vocabulary-size | 16
 2 | average --output x | checkpoints is required
-2 | interpolate run --output x | tuned is required
-2 | interpolate run data | --output is required
-2 | interpolate run data --output x --alpha 0.5 | --alpha: expected FROM:TO:STEP | found '0.5'
-2 | interpolate run data --output x --alpha 0:1.1:0.1 | --alpha: expected | found '0:1.1:0.1'
+2 | interpolate run data --output x --alpha 0:1.1:0.1 | --alpha: expected FROM:TO:STEP | found '0:1.1:0.1'
 2 | interpolate run data --output x --alpha 0.6:0.5:0.1 | --alpha: expected | found '0.6:0.5:0.1'
 2 | interpolate run data --output x --alpha -0.1:1:0.1 | --alpha: expected | found '-0.1:1:0.1'
 2 | interpolate run data --output x --alpha 0:1:0 | --alpha: expected | found '0:1:0'
 2 | interpolate run data --output x --alpha 0:1:0.0099 | at most 101 values, found '0:1:0.0099'
 2 | interpolate run data --output x --keep 1.1 | --keep: found 1.1, expected 0 to 1
-2 | interpolate run data --output x --by ter | --by: found 'ter', expected bleu, chrf or loss
 2 | interpolate run data --output empty | interpolate: empty exists already
 2 | interpolate run data --output nowhere/x | nowhere: no such folder
 2 | interpolate run run/checkpoints/best --output none | interpolate: BASE and TUNED are both
@@ -550,7 +546,6 @@ class ProgramsTest(NmtTest):
             )
             digests.add(sha256(Path(f"by-{threads}/weights.safetensors")))
         self.assertEqual((len(digests), len(printed)), (1, 1))
-        self.assertEqual(json.loads(printed.pop())[0] in (0.3, 0.5, 0.7), True)
         for use in ("translate --beam 1", "evaluate --set test", "export --to ctranslate2 --output between-ct2"):
             self.succeeds(f"{use} --checkpoint between", "the old cat .\n")
         self.succeeds(f"average --output between-mean between {tuned}")
