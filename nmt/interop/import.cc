@@ -85,16 +85,12 @@ class Assembly {
   }
 
  private:
-  /// Whether the tensor has a row for each piece.
-  static bool has_pieces(const Parameter& parameter) {
-    return parameter.name == "output.bias" || (parameter.shape.rank() == 2 && !parameter.name.ends_with(".weight"));
-  }
   std::vector<float> in_our_order(const Parameter& parameter, const ModuleRule& rule, std::vector<float> theirs) const {
     const std::int64_t columns = parameter.shape.rank() == 2 ? parameter.shape[1] : 1;
-    if (imported_.sines_first && parameter.name != "output.bias") {
+    if (imported_.sines_first && parameter.name != OutputProjectionLoss::bias_name) {
       theirs = reordered(theirs, columns, rule.stream, FeatureOrder::alternating);
     }
-    if (imported_.rows.empty() || !has_pieces(parameter)) return theirs;
+    if (imported_.rows.empty() || !has_row_per_piece(parameter)) return theirs;
     std::vector<float> ours;
     ours.reserve(imported_.rows.size() * static_cast<std::size_t>(columns));
     for (const std::int64_t row : imported_.rows) {
@@ -111,7 +107,7 @@ class Assembly {
     std::vector<std::int64_t> shape;
     for (int axis = 0; axis < parameter.shape.rank(); ++axis) shape.push_back(parameter.shape[axis]);
     shape.front() /= foreign.rule->parts;
-    if (!imported_.rows.empty() && has_pieces(parameter)) shape.front() = imported_.their_rows;
+    if (!imported_.rows.empty() && has_row_per_piece(parameter)) shape.front() = imported_.their_rows;
     return shape;
   }
   void check_shape(const ForeignName& foreign, const ImportedTensor& tensor, const std::vector<std::int64_t>& shape) {

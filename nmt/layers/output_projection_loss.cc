@@ -37,7 +37,7 @@ OutputProjectionLoss::OutputProjectionLoss(const Parameter& projection, const Pa
     : projection_(&projection), bias_(bias), label_smoothing_(label_smoothing) {}
 
 const Parameter& OutputProjectionLoss::declare_bias(ParameterStore& store, std::int64_t vocabulary) {
-  return store.declare("output.bias", Shape{vocabulary}, Initializer::zeros());
+  return store.declare(bias_name, Shape{vocabulary}, Initializer::zeros());
 }
 
 LinearForward OutputProjectionLoss::logits_op(const Context& context, ConstTensor hidden, Tensor logits) const {

@@ -54,7 +54,8 @@ class OutputProjectionLoss {
   /// declare_bias(), or null.
   OutputProjectionLoss(const Parameter& projection, const Parameter* bias, float label_smoothing);
 
-  /// Declares output.bias [vocabulary], initially zeros.
+  static constexpr const char* bias_name = "output.bias";
+  /// Declares `bias_name` [vocabulary], initially zeros.
   static const Parameter& declare_bias(ParameterStore& store, std::int64_t vocabulary);
 
   /// hidden [tokens, width], targets [tokens] i32. With `dhidden` [tokens, width], writes the gradient of

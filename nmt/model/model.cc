@@ -27,6 +27,11 @@ void Model::add_no_gradients(Context& context) const {
   }
 }
 
+bool has_row_per_piece(const Parameter& parameter) {
+  if (parameter.shape.rank() == 1) return parameter.name == OutputProjectionLoss::bias_name;
+  return !parameter.name.ends_with(".weight");
+}
+
 ParameterMemory parameter_memory_of(Backend& backend) {
   const auto allocator = [&backend](MemoryPurpose purpose) {
     return [&backend, purpose](std::size_t bytes) { return backend.allocate(bytes, purpose); };

@@ -55,6 +55,9 @@ class Model {
   ParameterStore store_;
 };
 
+/// Whether each row of the parameter belongs to a piece of the vocabulary: of the tables and of the output's bias.
+bool has_row_per_piece(const Parameter& parameter);
+
 /// Allocates weights and gradients in the backend's memory. The backend must outlive the allocators.
 ParameterMemory parameter_memory_of(Backend& backend);
 

@@ -134,10 +134,11 @@ class TrainingTest(SystemTest):
             run.log.unlink()
 
     def test_a_new_run_starts_from_the_weights_of_another_in_its_vocabulary_or_not(self) -> None:
-        self.finish_run("general", overrides=["training.stop_after=20u"])
+        bias = "model.output_bias=true"
+        self.finish_run("general", overrides=["training.stop_after=20u", bias])
         checkpoint = self.folder / "general" / "checkpoints" / "update-00000020"
         last = self.records("general", "step")[-1]["weights_digest"]
-        start = [f"training.start_from={checkpoint}", "optimizer.learning_rate=0", "training.stop_after=1u"]
+        start = [f"training.start_from={checkpoint}", "optimizer.learning_rate=0", "training.stop_after=1u", bias]
 
         # Other text, once with its own vocabulary and once with the checkpoint's.
         text = toy_corpus(self.folder, 500, 3)
@@ -151,26 +152,31 @@ class TrainingTest(SystemTest):
         self.assertEqual([(s["update"], s["weights_digest"]) for s in steps], [(1, last)])
 
         config = (self.folder / "general" / "config.yaml").read_text()
-        resumed = self.finish_run("general", overrides=[f"data.folder={self.folder / 'same'}"], code=2)
+        resumed = self.finish_run("general", overrides=[f"data.folder={self.folder / 'same'}", bias], code=2)
         self.assertIn("training.start_from", resumed.text())
         self.assertEqual((self.folder / "general" / "config.yaml").read_text(), config)
         resumed = self.finish_run(
-            "general", overrides=[f"data.folder={self.folder / 'own'}", "--accept-changes"], code=2
+            "general", overrides=[f"data.folder={self.folder / 'own'}", bias, "--accept-changes"], code=2
         )
         self.assertRegex(resumed.text(), "resume: the vocabulary of update-00000020 is .*training.start_from")
 
     def table_by_piece(self, checkpoint: Path) -> dict[str, bytes]:
-        """The rows of the table that source, target and output share."""
+        """The rows of the table that source, target and output share, each with its piece's bias of the output."""
         output = self.folder / f"exported-{checkpoint.parents[1].name}"
         options = ["--to", "ctranslate2", "--sources", self.folder / "toy3.en", "--output", output]
         call("nmt", "export", "--checkpoint", checkpoint, *options, check=True)
         pieces = json.loads((output / "shared_vocabulary.json").read_text(encoding="utf-8"))
         content = (checkpoint / "weights.safetensors").read_bytes()
         begin = 8 + int.from_bytes(content[:8], "little")
-        table = json.loads(content[8:begin])["embedding"]
-        first, width = begin + table["data_offsets"][0], 4 * table["shape"][1]
-        self.assertEqual(table["shape"][0], len(pieces))
-        return {piece: content[first + i * width : first + (i + 1) * width] for i, piece in enumerate(pieces)}
+        rows = dict.fromkeys(pieces, b"")
+        for name in ("embedding", "output.bias"):
+            tensor = json.loads(content[8:begin])[name]
+            first, last = (begin + offset for offset in tensor["data_offsets"])
+            self.assertEqual(tensor["shape"][0], len(pieces))
+            width = (last - first) // len(pieces)
+            for i, piece in enumerate(pieces):
+                rows[piece] += content[first + i * width : first + (i + 1) * width]
+        return rows
 
     def assert_rows_go_by_piece(self, checkpoint: Path, run: Run) -> None:
         """For a run that started from a checkpoint with another vocabulary and changed nothing since."""
@@ -181,7 +187,7 @@ class TrainingTest(SystemTest):
         fresh = [row for piece, row in after.items() if piece not in both]
         self.assertGreater(len(fresh), 0)
         start = [f"data.folder={self.folder / 'own'}", "optimizer.learning_rate=0", "training.stop_after=1u"]
-        self.finish_run("fresh-run", overrides=start)
+        self.finish_run("fresh-run", overrides=[*start, "model.output_bias=true"])
         initial = self.table_by_piece(self.folder / "fresh-run" / "checkpoints" / "update-00000001")
         self.assertEqual(fresh, [row for piece, row in initial.items() if piece not in both], "initial values")
         counts = f"{len(both)} pieces have their rows from the checkpoint, {len(fresh)} begin with initial values"

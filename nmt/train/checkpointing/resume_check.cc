@@ -17,12 +17,8 @@
 namespace babelring {
 namespace {
 
-bool is_table(const Parameter& parameter) {
-  return parameter.shape.rank() == 2 && !parameter.name.ends_with(".weight");
-}
-
-/// Where the rows of a run's tables are in the tables of a checkpoint with another vocabulary: those of a piece with
-/// the same text.
+/// Where the rows of a run's tables and output bias are in those of a checkpoint with another vocabulary: those of a
+/// piece with the same text.
 class TableRows {
  public:
   static constexpr std::int32_t absent = -1;
@@ -41,9 +37,10 @@ class TableRows {
   std::int64_t fresh() const { return std::ssize(rows_) - taken(); }
   std::int64_t dropped() const { return old_size_ - taken(); }
 
-  /// Puts the rows of `old`, [old vocabulary, width], where they belong in `table`, [vocabulary, width].
+  /// Puts the rows of `old`, [old vocabulary, width] or [old vocabulary], where they belong in `table`, [vocabulary,
+  /// width] or [vocabulary].
   void copy(const ConstTensor& old, std::vector<float>& table) const {
-    const std::int64_t width = old.columns();
+    const std::int64_t width = old.shape.rank() == 2 ? old.columns() : 1;
     for (std::int64_t row = 0; row < std::ssize(rows_); ++row) {
       const std::int32_t from = rows_[static_cast<std::size_t>(row)];
       if (from != absent) std::copy_n(old.as<float>() + from * width, width, table.begin() + row * width);
@@ -55,12 +52,15 @@ class TableRows {
   std::vector<std::int32_t> rows_;  // by id of the run's vocabulary
 };
 
-/// True if the weights are those of the parameters but for the number of rows of their tables.
+/// True if the weights are those of the parameters but for the number of pieces.
 bool weights_fit_but_tables(const TensorFiles& weights, const ParameterStore& parameters, const TableRows& rows) {
   return weights.names().size() == parameters.all().size() &&
          std::all_of(parameters.all().begin(), parameters.all().end(), [&](const Parameter& parameter) {
            if (!weights.contains(parameter.name)) return false;
-           const Shape expected = is_table(parameter) ? Shape{rows.old_size(), parameter.shape[1]} : parameter.shape;
+           Shape expected = parameter.shape;
+           if (has_row_per_piece(parameter)) {
+             expected = expected.rank() == 2 ? Shape{rows.old_size(), expected[1]} : Shape{rows.old_size()};
+           }
            return weights.tensor(parameter.name).shape == expected;
          });
 }
@@ -71,7 +71,7 @@ void read_weights_by_piece(const TensorFiles& weights, const TableRows& rows, st
   require_finite(weights);
   for (const Parameter& parameter : model.parameters().all()) {
     const ConstTensor stored = weights.tensor(parameter.name);
-    if (is_table(parameter)) {
+    if (has_row_per_piece(parameter)) {
       std::vector<float> table = initial_values(parameter, seed);
       rows.copy(stored, table);
       backend.upload(table.data(), parameter.master);
