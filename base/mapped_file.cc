@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -116,6 +117,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void release_pages(std::span<const std::byte> part) {
+  void* begin = const_cast<std::byte*>(part.data());
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::size_t left = part.size();
+  if (std::align(page, page, begin, left) == nullptr) return;  // no whole page
+  ::madvise(begin, left / page * page, MADV_DONTNEED);
 }
 
 }  // namespace babelring

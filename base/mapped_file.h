@@ -25,4 +25,7 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+/// Gives back the memory of the pages that lie wholly in a part of a MappedFile. Reading them again reads the file.
+void release_pages(std::span<const std::byte> part);
+
 }  // namespace babelring

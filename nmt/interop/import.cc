@@ -10,6 +10,7 @@
 
 #include "base/failure.h"
 #include "base/files.h"
+#include "base/mapped_file.h"
 #include "base/names.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/data/vocabulary.h"
@@ -59,6 +60,7 @@ class Assembly {
       used_.push_back(foreign.name);
       if (found->second.bytes.data() == whole) continue;  // another name of the same
       std::vector<float> more = in_our_order(parameter, *foreign.rule, found->second.values());
+      release_pages(found->second.bytes);
       if (whole != nullptr) {
         require_equal(foreign.name, more, values);
       } else if (values.empty()) {
