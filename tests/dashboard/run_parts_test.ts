@@ -5,7 +5,7 @@ import { differences, flatten, search } from '../../server/dashboard/src/lib/con
 import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/routes';
 import { ema, emptySeries, type Series, stack } from '../../server/dashboard/src/lib/series';
 import type { Export } from '../../server/dashboard/src/api/types';
-import { progressOf, titleOf } from '../../server/dashboard/src/views/run_exports';
+import { progressOf, titleOf } from '../../server/dashboard/src/data/exports';
 import { chosenOf, downloadCommand, linesOf } from '../../server/dashboard/src/views/run_models';
 import { verdictOf } from '../../server/dashboard/src/views/run_offline';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';

@@ -1,25 +1,11 @@
-import { BASE, explain, getAll, getJson, sendJson } from '../api/client';
+import { BASE, explain, getAll, sendJson } from '../api/client';
 import type { Checkpoint, Export, NewExport } from '../api/types';
+import { exportsOf, isUnderWay, progressOf, titleOf } from '../data/exports';
 import { type Child, h, valueOf } from '../lib/dom';
-import { formatBytes, formatCount, formatDuration } from '../lib/format';
+import { formatBytes, formatCount } from '../lib/format';
 import { ask, type Maker, options, Owner } from './parts';
 
 const POLL_MS = 1000;
-
-export const exportsOf = (checkpoint: string): string => `/checkpoints/${checkpoint}/exports`;
-export const isUnderWay = ({ state }: Export): boolean => state === 'waiting' || state === 'running';
-
-/// "ctranslate2, int8" or "argos, en to de, float32".
-export const titleOf = ({ format, quantization, from, into }: Export): string =>
-  [format, from && `${from} to ${into}`, format !== 'huggingface' && quantization].filter(Boolean).join(', ');
-
-/// A line about an export that is not complete.
-export function progressOf(made: Export, nowMs: number): string {
-  if (made.state === 'failed') return `not exported: ${made.detail}`;
-  if (made.state === 'waiting') return 'waiting for its turn';
-  const seconds = Math.max(0, (nowMs - Date.parse(made.since ?? '')) / 1000);
-  return `exporting for ${formatDuration(seconds)}`;
-}
 
 const FORMATS: readonly (readonly [NewExport['format'], string])[] = [
   ['huggingface', 'Hugging Face and ONNX'],
@@ -151,7 +137,3 @@ export class RunExports {
     this.offline = null;
   }
 }
-
-/// The state of an export.
-export const showExport = (checkpoint: string, name: string): Promise<Export> =>
-  getJson<Export>(`${exportsOf(checkpoint)}/${name}`);

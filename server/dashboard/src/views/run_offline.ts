@@ -1,10 +1,10 @@
 import { BASE, explain, sendJson, sleep } from '../api/client';
 import type { Checkpoint, Export } from '../api/types';
+import { exportsOf, isUnderWay, progressOf, showExport } from '../data/exports';
 import { OfflineModel, type OfflineTranslation } from '../data/offline';
 import { type Child, h, instead } from '../lib/dom';
 import { formatBytes, formatCount, formatMs } from '../lib/format';
 import { labelled, type Owner, type Section, status } from './parts';
-import { exportsOf, isUnderWay, progressOf, showExport } from './run_exports';
 
 const POLL_MS = 500;
 const FORMAT = 'huggingface';
