@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "base/failure.h"
 #include "base/files.h"
@@ -34,16 +34,16 @@ class MarianConfig {
 
   void require(const char* name, const json::value& expected, const json::value& absent) const {
     const json::value value = get(name, absent);
-    if (value == expected) return;
+    if (value == expected || (value.is_null() && absent == expected)) return;
     fail("{}: {} is {}, expected {}: ours has no such option", file_, name, printable(to_text(value)),
          to_text(expected));
   }
-  std::int64_t integer(const char* name) const {
+  int integer(const char* name) const {
     const json::value* found = members_.if_contains(name);
-    if (found == nullptr || !found->is_int64()) {
-      fail("{}: {} is {}, expected an integer", file_, name, found == nullptr ? "missing" : printable(to_text(*found)));
-    }
-    return found->get_int64();
+    const bool is_integer = found != nullptr && found->is_int64() && std::in_range<int>(found->get_int64());
+    if (is_integer) return static_cast<int>(found->get_int64());
+    fail("{}: {} is {}, expected an integer of at most 32 bits", file_, name,
+         found == nullptr ? "missing" : printable(to_text(*found)));
   }
   bool flag(const char* name, bool absent) const {
     const json::value value = get(name, absent);
@@ -52,8 +52,8 @@ class MarianConfig {
   }
   int integer_of_both_sides(const char* rest) const {
     const std::string encoder = fmt::format("encoder_{}", rest), decoder = fmt::format("decoder_{}", rest);
-    const std::int64_t value = integer(encoder.c_str());
-    if (value == integer(decoder.c_str())) return static_cast<int>(value);
+    const int value = integer(encoder.c_str());
+    if (value == integer(decoder.c_str())) return value;
     fail("{}: {} is {}, {} is {}: ours has the same for both", file_, encoder, value, decoder,
          integer(decoder.c_str()));
   }
@@ -72,7 +72,7 @@ class MarianConfig {
  private:
   json::value get(const char* name, const json::value& absent) const {
     const json::value* found = members_.if_contains(name);
-    return found == nullptr || found->is_null() ? absent : *found;
+    return found == nullptr ? absent : *found;
   }
 
   std::string file_;
@@ -87,8 +87,8 @@ ModelConfig model_of(const MarianConfig& config, PositionSpacing positions) {
     config.require(absent, false, false);
   }
   ModelConfig model;
-  model.encoder_layers = static_cast<int>(config.integer("encoder_layers"));
-  model.decoder_layers = static_cast<int>(config.integer("decoder_layers"));
+  model.encoder_layers = config.integer("encoder_layers");
+  model.decoder_layers = config.integer("decoder_layers");
   model.width = config.integer("d_model");
   model.heads = config.integer_of_both_sides("attention_heads");
   model.inner = config.integer_of_both_sides("ffn_dim");
@@ -185,13 +185,14 @@ std::string vocabulary_of(const fs::path& folder, const std::vector<std::string>
   for (const std::int64_t row : rows) table.push_back(row < 0 ? "<s>" : pieces[static_cast<std::size_t>(row)]);
   const std::string source = read_file(folder / "source.spm"), target = read_file(folder / "target.spm");
   const auto model_of_table = [&](const char* name, const std::string& model) {
+    std::string with_all;
     try {
-      const std::string with_all = with_pieces_of_table(model, table);
-      Vocabulary::from_bytes(with_all, (folder / name).string());
-      return with_all;
+      with_all = with_pieces_of_table(model, table);
     } catch (const Failure& failure) {
       fail("{}: {}", (folder / name).string(), failure.what());
     }
+    Vocabulary::from_bytes(with_all, (folder / name).string());
+    return with_all;
   };
   const std::string of_source = model_of_table("source.spm", source);
   if (source == target) return of_source;

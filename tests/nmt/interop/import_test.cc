@@ -335,15 +335,18 @@ TEST_F(MarianImportTest, RefusesByNameWhatOursCannotCompute) {
   refuses_value("static_position_embeddings", false, "static_position_embeddings is false");
   refuses_value("activation_function", "gelu_new", R"(activation_function is "gelu_new", expected relu, swish)");
   refuses_value("encoder_attention_heads", 4, "encoder_attention_heads is 4, decoder_attention_heads is 2");
-  refuses_value("d_model", "8", R"(d_model is "8", expected an integer)");
+  refuses_value("d_model", "8", R"(d_model is "8", expected an integer of at most 32 bits)");
   refuses_value("decoder_start_token_id", 7, "decoder_start_token_id is 7, expected that of <pad> or <s>");
   refuses_value("vocab_size", 34, "vocab_size is 34, expected 35");
   refuses_value("encoder_layers", 3, "model.encoder.layers.2.self_attn_layer_norm.weight is missing, expected [8]");
   refuses_value("encoder_layers", 1, "has no place in our model");
   refuses_value("encoder_layers", 0, "model.encoder_layers");
   refuses_value("decoder_layers", -1, "model.decoder_layers");
-  refuses_value("encoder_layers", 1'000'000'000'000, "model.encoder_layers");
+  refuses_value("encoder_layers", (std::int64_t{1} << 32) + 2, "encoder_layers is 4294967298, expected an integer");
+  refuses_value("activation_function", nullptr, "activation_function is null, expected relu");
   refuses_value("tie_word_embeddings", false, "share_encoder_decoder_embeddings is true, expected false");
+  set(folder, "decoder_vocab_size", nullptr);  // means that of vocab_size
+  imported(folder);
   set(folder, "the", 3, "vocab.json");
   refuses(folder, "has the id 3, expected each of 0 to 35 once");
 }
