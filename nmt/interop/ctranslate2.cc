@@ -77,6 +77,7 @@ Variable number(Type type, T value) {
 
 std::vector<std::uint32_t> shape_of(const ConstTensor& tensor) {
   std::vector<std::uint32_t> shape;
+  shape.reserve(static_cast<std::size_t>(tensor.shape.rank()));
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
     shape.push_back(static_cast<std::uint32_t>(tensor.shape[axis]));
   }

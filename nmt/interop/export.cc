@@ -94,6 +94,7 @@ void write_conformance(const fs::path& checkpoint, const std::vector<std::string
   const std::unique_ptr<Backend> backend = choose_backend(DeviceChoice::cpu, 1, *make_single_communicator()).backend;
   const LoadedModel loaded = load_model(checkpoint, *backend, DType::f32);
   std::vector<std::vector<std::int32_t>> sources;
+  sources.reserve(lines.size());
   for (const std::string& line : lines) sources.push_back(loaded.vocabulary->encode(line));
   BeamSearch search(require_transformer(*loaded.model), *backend);
   const std::vector<Hypothesis> greedy = best_of(search, sources, 1);

@@ -118,6 +118,7 @@ void write_safetensors_model(const ExportedModel& model, const std::filesystem::
   }
   stored["final_logits_bias"] = {{1, pieces + 1}, [&] { return padded_output_bias(model); }};
   std::vector<SafetensorsWriter::Layout> layout;
+  layout.reserve(stored.size());
   for (const auto& [name, tensor] : stored)
     layout.push_back({.name = name, .shape = tensor.shape, .dtype = DType::f32});
   SafetensorsWriter writer(file, layout, {{"format", "pt"}});

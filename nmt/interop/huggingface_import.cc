@@ -182,6 +182,7 @@ std::string with_pieces_of_table(std::string_view model, const std::vector<std::
 std::string vocabulary_of(const fs::path& folder, const std::vector<std::string>& pieces,
                           const std::vector<std::int64_t>& rows) {
   std::vector<std::string> table;
+  table.reserve(rows.size());
   for (const std::int64_t row : rows) table.push_back(row < 0 ? "<s>" : pieces[static_cast<std::size_t>(row)]);
   const std::string source = read_file(folder / "source.spm"), target = read_file(folder / "target.spm");
   const auto model_of_table = [&](const char* name, const std::string& model) {
@@ -194,7 +195,7 @@ std::string vocabulary_of(const fs::path& folder, const std::vector<std::string>
     Vocabulary::from_bytes(with_all, (folder / name).string());
     return with_all;
   };
-  const std::string of_source = model_of_table("source.spm", source);
+  std::string of_source = model_of_table("source.spm", source);
   if (source == target) return of_source;
   return join_models({.source = of_source, .target = model_of_table("target.spm", target)});
 }

@@ -107,6 +107,7 @@ class Assembly {
   static std::string expected(const std::vector<std::int64_t>& shape) { return "expected " + shape_text(shape); }
   std::vector<std::int64_t> part_shape(const Parameter& parameter, const ForeignName& foreign) const {
     std::vector<std::int64_t> shape;
+    shape.reserve(static_cast<std::size_t>(parameter.shape.rank()));
     for (int axis = 0; axis < parameter.shape.rank(); ++axis) shape.push_back(parameter.shape[axis]);
     shape.front() /= foreign.rule->parts;
     if (!imported_.rows.empty() && has_row_per_piece(parameter)) shape.front() = imported_.their_rows;

@@ -159,6 +159,7 @@ class Layers {
   std::string weight(const std::string& name) {
     const ConstTensor tensor = model_.weights.tensor(name);
     std::vector<std::int64_t> shape;
+    shape.reserve(static_cast<std::size_t>(tensor.shape.rank()));
     for (int axis = 0; axis < tensor.shape.rank(); ++axis) shape.push_back(tensor.shape[axis]);
     return g.tensor(name, shape, {tensor.as<char>(), tensor.bytes()});
   }
@@ -200,7 +201,8 @@ class Layers {
   }
   /// Attention with queries, keys and values by heads; `mask` is added to the scores.
   std::string attend(const std::string& q, const std::string& k, const std::string& v, const std::string& mask) {
-    const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config_.width / config_.heads)));
+    const std::int64_t size = config_.width / config_.heads;
+    const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
     const std::string keys = g.transpose(k, {0, 1, 3, 2});
     const std::string scores = g.op("Add", {g.op("Mul", {g.op("MatMul", {q, keys}), g.number(scale)}), mask});
     const std::string mixed = g.op("MatMul", {g.op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), v});
