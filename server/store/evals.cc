@@ -167,11 +167,12 @@ bool same_or_unknown(const std::string& a, const std::string& b) {
 }  // namespace
 
 ComparableScores comparable_scores(Reader& reader, std::int64_t run) {
+  const std::string set = validation_set_of(reader, run);  // bound, not copied
   Statement rows = reader.database.prepare(
       "SELECT step, coalesce(json_extract(body, '$.set_digest'), ''), coalesce(json_extract(body, '$.scoring'), '') "
       "FROM evals WHERE run = ? AND json_extract(body, '$.scoring') IS NOT NULL AND json_extract(body, '$.set') = ? "
       "ORDER BY eval DESC");
-  rows.bind(run, validation_set_of(reader, run));
+  rows.bind(run, set);
   ComparableScores scores;
   std::optional<Measured> newest;
   Measured own;
