@@ -29,9 +29,9 @@ struct VocabularyOptions {
 
 enum class TextSide { source, target };
 
-/// A SentencePiece model that converts between text and subword ids, or two over one table: one that cuts the source,
-/// and in its file, as the field target_model_field, one that cuts and joins the target. Thread-safe; copies share the
-/// model.
+/// A SentencePiece model that converts between text and subword ids, or two with the same ids: one that cuts the
+/// source, and in field 1000 of its file, which SentencePiece ignores, one that cuts and joins the target. Thread-safe;
+/// copies share the model.
 class Vocabulary {
  public:
   /// Throws Failure naming the file if it is not a SentencePiece model, if its control ids are not unk=0, bos=1, eos=2
@@ -66,11 +66,13 @@ class Vocabulary {
 /// lines over 16 KiB. Throws Failure with SentencePiece's reason, for example too little text for the requested size.
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line);
 
-/// The models in a vocabulary's file: of the source, or of both sides if `target` is empty.
+/// The contents of the model files in a vocabulary's file. If `target` is empty, `source` is the model of both sides.
 struct VocabularyModels {
   std::string source, target;
 };
+/// Throws Failure if the content of the vocabulary's file is no protobuf message.
 VocabularyModels split_models(std::string_view file);
+/// The content of a vocabulary's file with these models. Does not check them.
 std::string join_models(const VocabularyModels& models);
 
 /// Throws UsageFailure unless each symbol is text without space, comma and quotation mark, and differs from the others.

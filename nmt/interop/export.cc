@@ -194,6 +194,14 @@ std::string usage_of(const ExportOptions& options, const std::string& name) {
   return "";
 }
 
+/// How text is made of a translation where the target has another SentencePiece model; empty if it has the same.
+std::string target_model_text(const Vocabulary& vocabulary) {
+  if (split_models(vocabulary.bytes()).target.empty()) return "";
+  return "\nSource and target have SentencePiece models with the same ids: that of the target, `target.spm`, makes "
+         "text "
+         "of\na translation's pieces.\n";
+}
+
 std::string omission_of(ExportFormat format, const ModelConfig& model) {
   return format == ExportFormat::huggingface ? huggingface_omission(model) : "";
 }
@@ -225,6 +233,7 @@ std::string model_card(const ExportedModel& model, const ExportOptions& options,
       model.checkpoint.weights_digest.root, score_text(model.checkpoint));
   if (!options.command.empty()) card += fmt::format("\nMade by\n\n```\n{}\n```\n", options.command);
   card += fmt::format("\n## Use\n\n{}", usage_of(options, name_of_output));
+  if (options.format == ExportFormat::ctranslate2) card += target_model_text(model.vocabulary);
   if (const std::string omission = omission_of(options.format, shape); !omission.empty())
     card += "\n" + omission + "\n";
   if (options.sources.empty()) return card;

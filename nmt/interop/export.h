@@ -101,8 +101,8 @@ enum class Quantization { float32, bfloat16, int8 };
 const Choices<Quantization>& quantizations();
 
 /// Writes model.bin (binary version 6, TransformerSpec revision 7), config.json, shared_vocabulary.json,
-/// sentencepiece.model and, where the target has a model of its own, target.spm into an existing folder. Throws Failure
-/// if a tensor has 4 GiB or more, which the format cannot hold.
+/// sentencepiece.model and, if the vocabulary has a second model for the target, target.spm into an existing folder.
+/// Throws Failure if a tensor has 4 GiB or more, which the format cannot hold.
 void write_ctranslate2(const ExportedModel& model, Quantization quantization, const std::filesystem::path& folder);
 
 /// Writes encoder_model.onnx and decoder_model_merged.onnx (opset 17) into an existing folder. The vocabulary has one
@@ -123,13 +123,13 @@ void write_huggingface(const ExportedModel& model, const std::filesystem::path& 
 /// A sentence that says which files write_huggingface() leaves out, and why; empty if none.
 std::string huggingface_omission(const ModelConfig& model);
 
-/// Writes model.npz, decoder.yml and vocab.spm, or source.spm and target.spm where each side has a SentencePiece model
-/// of its own, which marian-decoder 1.12 loads, into an existing folder. Throws
-/// UsageFailure that names each option whose arithmetic Marian lacks, Failure if a tensor has 4 GiB or more.
+/// Writes what marian-decoder 1.12 loads into an existing folder: model.npz, decoder.yml and vocab.spm, or source.spm
+/// and target.spm if the vocabulary has a second model for the target. Throws UsageFailure that names each option whose
+/// arithmetic Marian lacks, Failure if a tensor has 4 GiB or more.
 void write_marian(const ExportedModel& model, const std::filesystem::path& folder);
 
-/// Writes model.bin (matrices in 8 bits, by intgemm), config.yml and the same, which Bergamot loads, into an existing
-/// folder. Throws UsageFailure that names each option whose arithmetic Bergamot lacks.
+/// Writes what Bergamot loads into an existing folder: model.bin (matrices in 8 bits, by intgemm), config.yml and the
+/// same vocabularies. Throws UsageFailure that names each option whose arithmetic Bergamot lacks.
 void write_bergamot(const ExportedModel& model, const std::filesystem::path& folder);
 
 enum class ExportFormat { ctranslate2, argos, huggingface, marian, bergamot };

@@ -58,7 +58,7 @@ struct ExportLimits {
   std::uintmax_t spare_bytes = std::uintmax_t{1} << 30;  // disk space that an export must leave free
 };
 
-/// Makes exports, one at a time, each by a process of its own. Thread-safe.
+/// Makes exports one after the other, each in a new process. Thread-safe.
 class Exports {
  public:
   /// Exports are kept below the store's folder. Deletes what a killed server left unfinished.

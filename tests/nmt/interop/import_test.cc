@@ -94,6 +94,23 @@ TEST_F(ImportTest, APackageForArgosIsReadFromItsFolder) {
   EXPECT_TRUE(fs::exists(imported(package) / "weights.safetensors"));
 }
 
+TEST_F(ImportTest, TheModelOfTheTargetTravelsWithThatOfTheSource) {
+  const Vocabulary whole = Vocabulary::from_bytes(vocabulary_, "whole");
+  const auto is_short = [&](std::int32_t id) { return id < first_free_id || whole.piece(id).size() < 4; };
+  const VocabularyModels models = {.source = with_some_pieces(vocabulary_, is_short), .target = vocabulary_};
+  vocabulary_ = join_models(models);
+  const std::string options = "  norm: post\n  norm_epsilon: 1e-6\n  positions: marian\n  decoder_start: zero\n";
+  const fs::path original = checkpoint(options), folder = exported(original);
+  EXPECT_EQ(read_file(folder / "sentencepiece.model"), models.source);
+  EXPECT_EQ(read_file(folder / "target.spm"), models.target);
+  EXPECT_THAT(read_file(folder / "README.md"), HasSubstr("`target.spm`, makes text"));
+  EXPECT_EQ(read_file(imported(folder) / "spm.model"), vocabulary_);
+  const fs::path marian = ExportTest::exported(original, Quantization::float32, ExportFormat::marian);
+  EXPECT_THAT(read_file(marian / "decoder.yml"), HasSubstr("vocabs:\n  - source.spm\n  - target.spm\n"));
+  EXPECT_EQ(read_file(marian / "source.spm"), models.source);
+  EXPECT_EQ(read_file(marian / "target.spm"), models.target);
+}
+
 TEST_F(ImportTest, RefusesAFileThatEndsTooEarly) {
   const fs::path folder = exported(checkpoint(""));
   const std::string whole = model_bin(folder);
