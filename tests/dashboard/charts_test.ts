@@ -201,6 +201,23 @@ describe('scores of evaluations', () => {
       ['sacreBLEU (general)', 'violet', [20, 18]],
     ]);
   });
+  it('have other colours for the validation set, another set and the training sample', () => {
+    const row = { ...evals[0]!, loss: 2, teacher_forced_bleu: 9, accuracy: 0.5 };
+    const sets = ['valid', 'general', 'training sample'].map((set) => ({ ...row, set }));
+    const run = Object.assign(runOf({}, sets), {
+      key: () => undefined,
+      keys: [],
+      checkpoints: [],
+      alerts: [],
+      attempts: [],
+    });
+    for (const id of ['loss', 'accuracy']) {
+      const { data } = CHARTS.find((chart) => chart.id === id)!;
+      const colors = data(run, { xAxis: 'update', smoothing: 0 } as never).lines.map(({ color }) => color);
+      expect(colors.length, id).toBeGreaterThanOrEqual(3);
+      expect(new Set(colors).size, id).toBe(colors.length);
+    }
+  });
   it('say how the translations were found', () => {
     expect(searchOf('model:\n  beam: 9\nvalidation:\n  every: 100u\n  beam: 4\nseed: 1\n')).toBe('beam 4');
     expect(searchOf('validation:\n  beam: 1\n')).toBe('greedy');

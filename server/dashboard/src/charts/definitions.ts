@@ -25,6 +25,7 @@ export interface ChartDefinition<Data = RunData> {
 
 const plain: Format = (value) => format.formatSignificant(value);
 const score: Format = (value) => format.formatFixed(value, 2);
+const percent: Format = (value) => `${format.formatFixed(value, 1)} %`;
 const watts: Format = (value) => formatSi(value, 'W');
 const layer = (name: string, label: string, color: string): Layer => ({ name, label, color });
 const SPLIT: readonly Layer[] = STEP_PARTS.map(({ key, label, color }) => ({ name: key, label, color }));
@@ -41,7 +42,7 @@ function lossData(run: RunData, view: ViewState): ChartData {
     lines: [
       ...training.lines,
       ...(run.key('entropy') ? smoothed(run, view, layer('entropy', 'entropy, training', 'gray'), plain).lines : []),
-      ...evalLines(run, 'loss', 'validation', ['orange', 'violet'], plain),
+      ...evalLines(run, 'loss', 'validation', ['orange', 'violet', 'teal', 'navy'], plain),
       ...evalLines(run, 'entropy', 'entropy', ['teal', 'navy'], plain),
     ],
   };
@@ -69,9 +70,10 @@ export function searchOf(config: string): string {
 }
 
 function scoreData(run: RunData): ChartData {
+  const bleu = `sacreBLEU, ${searchOf(run.run?.config ?? '')}`;
   const lines = [
-    ...evalLines(run, 'sacrebleu', `sacreBLEU, ${searchOf(run.run?.config ?? '')}`, ['blue', 'violet'], score),
-    ...evalLines(run, 'chrf', 'chrF', ['teal', 'navy'], score),
+    ...evalLines(run, 'sacrebleu', bleu, ['blue', 'violet', 'orange'], score),
+    ...evalLines(run, 'chrf', 'chrF', ['teal', 'navy', 'gray'], score),
   ];
   return { lines, note: run.evals.at(-1)?.signature ?? '', marks: checkpointMarks(run) };
 }
@@ -79,8 +81,8 @@ function scoreData(run: RunData): ChartData {
 /// Separate from translation scores: here each word is predicted from the correct words before it.
 const forcedData = (run: RunData): ChartData => ({
   lines: [
-    ...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray'], score),
-    ...evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], (value) => `${format.formatFixed(value, 1)} %`, 100),
+    ...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray', 'blue'], score),
+    ...evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy', 'teal'], percent, 100),
   ],
   note: 'not comparable to translation scores',
   marks: [],
