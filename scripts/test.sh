@@ -136,12 +136,12 @@ in_browser() { # SECONDS SCRIPT
 stage_browser() { for script in browser_test.mjs run_page_test.mjs walk_test.mjs; do in_browser 900 "$script"; done; }
 stage_page_load() { in_browser 1200 load_test.mjs; }
 
-# compile_sanitized TEST-PRESET: the targets of its tests. Test NAME is built as test_NAME, and NAME_without_THING is the same
-# program. (ctest names a test's program only once it is built.)
+# compile_sanitized TEST-PRESET: the programs of its tests, test_NAME; NAME_avx2 or NAME_without_THING starts that of another test.
 compile_sanitized() {
   local preset=${1//_/-} targets
   cmake --preset "$preset"
-  mapfile -t targets < <(ctest --preset "$1" -N | sed -nE 's/^ *Test +#[0-9]+: ([^ ]+)$/test_\1/p' | sed 's/_without_.*//' | sort -u)
+  mapfile -t targets < <(ctest --preset "$1" -N | sed -nE 's/^ *Test +#[0-9]+: ([^ ]+)$/test_\1/p' |
+    grep -Fxf <(ninja -C "build/$preset" -t targets all | sed -n 's/: phony$//p') | sort -u)
   cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
 }
 
@@ -175,7 +175,6 @@ stage_asan_full() { sanitized asan_full; }
 # g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
 stage_tsan() { if setarch -R true 2>/dev/null; then sanitized tsan setarch -R; else sanitized tsan; fi; }
 
-# Each fuzzer for a while, skipped without clang; the long forms of the fault tests, of which ctest has the fast ones.
 stage_fuzz() { scripts/fuzz.sh --seconds 10; }
 stage_fuzz_long() { scripts/fuzz.sh --seconds 300; }
 stage_faults_long() { BABELRING_BIN=$ROOT/build/$PRESET/bin scripts/faults.sh --long; }

@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/mapped_file.h"
 #include "base/names.h"
 #include "base/result.h"
 
@@ -196,14 +197,19 @@ Status check_finite(std::span<const NamedTensor> tensors) {
   return {};
 }
 
+void release_pages(const ConstTensor& mapped) {
+  release_pages({mapped.as<std::byte>(), mapped.bytes()});
+}
+
 Status check_finite(const TensorFiles& weights) {
   for (const SafetensorsReader& file : weights.files()) {
-    std::vector<NamedTensor> tensors;
     for (const SafetensorsEntry& entry : file.entries()) {
-      if (entry.dtype == "F32") tensors.push_back({entry.name, file.tensor(entry.name)});
-    }
-    if (const Status finite = check_finite(tensors); !finite) {
-      return Error{fmt::format("{}: weights are not finite: {}", file.file().string(), finite.error())};
+      if (entry.dtype != "F32") continue;
+      const NamedTensor tensor = {entry.name, file.tensor(entry.name)};
+      if (const Status finite = check_finite({&tensor, 1}); !finite) {
+        return Error{fmt::format("{}: weights are not finite: {}", file.file().string(), finite.error())};
+      }
+      release_pages(tensor.tensor);
     }
   }
   return {};

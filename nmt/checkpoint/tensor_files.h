@@ -101,6 +101,10 @@ class TensorFiles {
   std::map<std::string, std::size_t, std::less<>> file_of_;  // by name of the tensor: index in files_
 };
 
+/// Gives back the memory of the whole pages of a mapped tensor, which is read again from its file at the next use. Who
+/// goes over a checkpoint one tensor after the other needs the memory of the largest, not of all.
+void release_pages(const ConstTensor& mapped);
+
 /// Checks that all values of the f32 tensors are finite; other types are not checked. The Error names the first value
 /// that is not: "decoder.norm.gain[0] is nan". The tensors must be contiguous and in host memory.
 Status check_finite(std::span<const NamedTensor> tensors);

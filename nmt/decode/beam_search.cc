@@ -8,9 +8,11 @@
 namespace babelring {
 namespace {
 
+/// Small blocks, because few sentences need little; start() makes one of those that a batch needed.
 Arena arena_on(Backend& backend) {
+  constexpr std::size_t block_bytes = std::size_t{2} << 20;
   return Arena([&backend](std::size_t bytes) { return backend.allocate(bytes, MemoryPurpose::decoding); },
-               backend.pads_rows());
+               backend.pads_rows(), block_bytes);
 }
 
 PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sources) {
@@ -25,10 +27,10 @@ PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sour
 
 }  // namespace
 
-CachedDecoder::CachedDecoder(const Transformer& model, Backend& backend)
+CachedDecoder::CachedDecoder(const Transformer& model, Backend& backend, PackedWeights::Originals originals)
     : model_(model),
       backend_(backend),
-      packed_(backend),
+      packed_(backend, originals),
       batch_(arena_on(backend)),
       saved_(arena_on(backend)),
       scratch_(arena_on(backend)) {}

@@ -16,7 +16,8 @@ namespace babelring {
 class CachedDecoder {
  public:
   /// `model` and `backend` must outlive the decoder.
-  CachedDecoder(const Transformer& model, Backend& backend);
+  CachedDecoder(const Transformer& model, Backend& backend,
+                PackedWeights::Originals originals = PackedWeights::Originals::kept);
 
   /// Starts a batch. Encodes the sources (subword ids without </s>) and reserves caches for `max_rows` hypotheses of at
   /// most `max_length` tokens each.
@@ -66,8 +67,10 @@ class CachedDecoder {
 class BeamSearch {
  public:
   /// `model` and `backend` must outlive the search. The model's weights must not change, because matmuls read packed
-  /// copies.
-  BeamSearch(const Transformer& model, Backend& backend) : decoder_(model, backend) {}
+  /// copies; if `originals` are released, the model is of no use to anybody else.
+  BeamSearch(const Transformer& model, Backend& backend,
+             PackedWeights::Originals originals = PackedWeights::Originals::kept)
+      : decoder_(model, backend, originals) {}
 
   /// Translates `sources` (subword ids without </s>). Returns the n best hypotheses of each source, best first, at
   /// least one. An empty source is translated like any other. Throws UsageFailure if an option is out of range.

@@ -53,8 +53,8 @@ enum class Type : std::uint8_t { f32 = 0, i8 = 1, i16 = 2, bf16 = 5 };
 struct Variable {
   std::vector<std::uint32_t> shape;  // empty: a number
   Type type = Type::f32;
-  std::string own;               // its bytes, unless they are of `mapped`
-  const void* mapped = nullptr;  // a tensor of the checkpoint
+  std::string own;     // its bytes, unless they are of `mapped`
+  ConstTensor mapped;  // of the checkpoint
   std::size_t bytes = 0;
 };
 
@@ -67,7 +67,7 @@ std::string bytes_of(std::span<const T> values) {
 
 Variable owned(std::vector<std::uint32_t> shape, Type type, std::string bytes) {
   const std::size_t size = bytes.size();
-  return {.shape = std::move(shape), .type = type, .own = std::move(bytes), .mapped = nullptr, .bytes = size};
+  return {.shape = std::move(shape), .type = type, .own = std::move(bytes), .mapped = {}, .bytes = size};
 }
 
 template <class T>
@@ -91,6 +91,7 @@ std::span<const float> values_of(const ConstTensor& tensor) {
 Variable in_bf16(const ConstTensor& tensor) {
   const std::span<const float> values = values_of(tensor);
   const std::vector<BFloat16> rounded(values.begin(), values.end());
+  release_pages(tensor);
   return owned(shape_of(tensor), Type::bf16, bytes_of(std::span<const BFloat16>(rounded)));
 }
 
@@ -108,6 +109,7 @@ void add_int8(Variables& variables, const std::string& name, const ConstTensor& 
     scales.push_back(127.0F / (largest == 0 ? 127.0F : largest));
     for (const float value : row) rounded.push_back(static_cast<std::int8_t>(std::nearbyint(value * scales.back())));
   }
+  release_pages(matrix);
   variables[name] = owned(shape_of(matrix), Type::i8, bytes_of(std::span<const std::int8_t>(rounded)));
   variables[name + "_scale"] =
       owned({static_cast<std::uint32_t>(scales.size())}, Type::f32, bytes_of(std::span<const float>(scales)));
@@ -116,7 +118,7 @@ void add_int8(Variables& variables, const std::string& name, const ConstTensor& 
 void add_tensor(Variables& variables, const ForeignTensor& foreign, Quantization quantization) {
   const ConstTensor& tensor = foreign.tensor;
   if (tensor.shape.rank() != 2 || quantization == Quantization::float32) {
-    variables[foreign.name] = {.shape = shape_of(tensor), .own = {}, .mapped = tensor.data, .bytes = tensor.bytes()};
+    variables[foreign.name] = {.shape = shape_of(tensor), .own = {}, .mapped = tensor, .bytes = tensor.bytes()};
   } else if (quantization == Quantization::bfloat16) {
     variables[foreign.name] = in_bf16(tensor);
   } else {
@@ -168,7 +170,12 @@ class ModelFile {
     for (const std::uint32_t extent : variable.shape) put(extent);
     put(static_cast<std::uint8_t>(variable.type));
     put(static_cast<std::uint32_t>(variable.bytes));
-    file_.write(variable.mapped == nullptr ? variable.own.data() : variable.mapped, variable.bytes);
+    if (variable.mapped.data == nullptr) {
+      file_.write(variable.own.data(), variable.bytes);
+    } else {
+      file_.write(variable.mapped.data, variable.bytes);
+      release_pages(variable.mapped);
+    }
   }
   void aliases(const std::map<std::string, std::string>& targets) {
     put(static_cast<std::uint32_t>(targets.size()));

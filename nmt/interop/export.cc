@@ -79,24 +79,26 @@ std::vector<Hypothesis> best_of(BeamSearch& search, const std::vector<std::vecto
   BeamOptions options;
   options.beam = beam;
   options.length_penalty = 0;
+  constexpr std::size_t batch = 2;  // each sentence needs memory for the caches of its longest possible translations
   std::vector<Hypothesis> best;
-  for (const std::vector<std::int32_t>& source : sources) {
-    const std::span<const std::int32_t> ids = source;
-    best.push_back(search.search({&ids, 1}, options).front().front());
+  for (std::size_t begin = 0; begin < sources.size(); begin += batch) {
+    const auto first = sources.begin() + begin;
+    const std::vector<std::span<const std::int32_t>> ids(first, first + std::min(batch, sources.size() - begin));
+    for (std::vector<Hypothesis>& found : search.search(ids, options)) best.push_back(std::move(found.front()));
   }
   return best;
 }
 
 constexpr int conformance_beam = 4;
 
-/// One line for each source, in f32 on one processor thread.
+/// One line for each source, in f32 on the processor.
 void write_conformance(const fs::path& checkpoint, const std::vector<std::string>& lines, const fs::path& file) {
-  const std::unique_ptr<Backend> backend = choose_backend(DeviceChoice::cpu, 1, *make_single_communicator()).backend;
+  const std::unique_ptr<Backend> backend = choose_backend(DeviceChoice::cpu, 0, *make_single_communicator()).backend;
   const LoadedModel loaded = load_model(checkpoint, *backend, DType::f32);
   std::vector<std::vector<std::int32_t>> sources;
   sources.reserve(lines.size());
   for (const std::string& line : lines) sources.push_back(loaded.vocabulary->encode(line));
-  BeamSearch search(require_transformer(*loaded.model), *backend);
+  BeamSearch search(require_transformer(*loaded.model), *backend, PackedWeights::Originals::released);
   const std::vector<Hypothesis> greedy = best_of(search, sources, 1);
   const std::vector<Hypothesis> beam = best_of(search, sources, conformance_beam);
   std::string text;
@@ -198,12 +200,8 @@ std::string usage_of(const ExportOptions& options, const std::string& name) {
 std::string target_model_text(const Vocabulary& vocabulary) {
   if (split_models(vocabulary.bytes()).target.empty()) return "";
   return "\nSource and target have SentencePiece models with the same ids: that of the target, `target.spm`, makes "
-         "text "
-         "of\na translation's pieces.\n";
-}
-
-std::string omission_of(ExportFormat format, const ModelConfig& model) {
-  return format == ExportFormat::huggingface ? huggingface_omission(model) : "";
+         "text\n"
+         "of a translation's pieces.\n";
 }
 
 std::string score_text(const Checkpoint& checkpoint) {
@@ -234,14 +232,14 @@ std::string model_card(const ExportedModel& model, const ExportOptions& options,
   if (!options.command.empty()) card += fmt::format("\nMade by\n\n```\n{}\n```\n", options.command);
   card += fmt::format("\n## Use\n\n{}", usage_of(options, name_of_output));
   if (options.format == ExportFormat::ctranslate2) card += target_model_text(model.vocabulary);
-  if (const std::string omission = omission_of(options.format, shape); !omission.empty())
-    card += "\n" + omission + "\n";
+  const std::string omission = options.format == ExportFormat::huggingface ? huggingface_omission(shape) : "";
+  if (!omission.empty()) card += "\n" + omission + "\n";
   if (options.sources.empty()) return card;
   card += "\n## Check\n\n";
   card += fmt::format(
       "Each line of `conformance.jsonl` has a source, its subword ids (the other program adds `</s>`), and the ids, "
-      "text "
-      "and\nlog-probability of the translations of Babelring in f32: `greedy`, and `best` of a beam of {} without a "
+      "text\n"
+      "and log-probability of the translations of Babelring in f32: `greedy`, and `best` of a beam of {} without a "
       "length penalty;\n`complete` is false of one that was cut at {} tokens and {} for each of the source.\n",
       conformance_beam, BeamOptions().max_length_extra, BeamOptions().max_length_factor);
   return card;
@@ -328,7 +326,10 @@ std::vector<float> reordered(std::span<const float> values, std::int64_t columns
 
 std::vector<float> reordered(const ConstTensor& tensor, StreamAxis stream) {
   const std::span<const float> values(tensor.as<float>(), static_cast<std::size_t>(tensor.shape.elements()));
-  return reordered(values, tensor.shape.rank() == 2 ? tensor.columns() : 1, stream, FeatureOrder::sines_first);
+  std::vector<float> result =
+      reordered(values, tensor.shape.rank() == 2 ? tensor.columns() : 1, stream, FeatureOrder::sines_first);
+  release_pages(tensor);
+  return result;
 }
 
 std::vector<float> sinusoids(std::int64_t width, std::int64_t divisor) {
@@ -337,16 +338,6 @@ std::vector<float> sinusoids(std::int64_t width, std::int64_t divisor) {
     write_sinusoid_column(column, exported_positions, width, divisor, table.data());
   }
   return table;
-}
-
-std::vector<float> padded_output_bias(const ExportedModel& model) {
-  std::vector<float> bias(static_cast<std::size_t>(model.vocabulary.size()));
-  if (model.config.model.output_bias) {
-    const auto* values = model.weights.tensor("output.bias").as<float>();
-    std::copy_n(values, bias.size(), bias.begin());
-  }
-  bias.push_back(never_chosen);
-  return bias;
 }
 
 const Choices<ExportFormat>& export_formats() {
@@ -364,7 +355,8 @@ std::string export_checkpoint(const fs::path& checkpoint, const ExportOptions& o
     throw UsageFailure(fmt::format("export: {} exists already", output.string()));
   }
   std::optional<ExportedModel> model = ExportedModel::load(checkpoint);
-  const std::string omission = omission_of(options.format, model->config.model);
+  const bool may_omit = options.format == ExportFormat::huggingface;
+  const std::string omission = may_omit ? huggingface_omission(model->config.model) : "";
   try {
     fs::create_directories(target.parent_path());
     const ScratchFolder scratch(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));

@@ -168,6 +168,16 @@ std::string huggingface_omission(const ModelConfig& model) {
          difference + ".";
 }
 
+std::vector<float> padded_output_bias(const ExportedModel& model) {
+  std::vector<float> bias(static_cast<std::size_t>(model.vocabulary.size()));
+  if (model.config.model.output_bias) {
+    const auto* values = model.weights.tensor("output.bias").as<float>();
+    std::copy_n(values, bias.size(), bias.begin());
+  }
+  bias.push_back(never_chosen);
+  return bias;
+}
+
 void write_huggingface(const ExportedModel& model, const std::filesystem::path& folder) {
   const ModelConfig& config = model.config.model;
   std::filesystem::create_directory(folder / "onnx");

@@ -12,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/files.h"
+#include "base/mapped_file.h"
 #include "nmt/data/protobuf.h"
 #include "nmt/interop/export.h"
 
@@ -101,6 +102,7 @@ class Graph {
            {std::string_view(tensor.header), tensor.mapped, std::string_view(tensor.own)}) {
         output.write(part);
       }
+      release_pages(std::as_bytes(std::span(tensor.mapped)));
     }
     output.commit();
   }

@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "base/failure.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/random.h"
@@ -16,17 +18,28 @@
 namespace babelring {
 
 /// A cache of weights, or row ranges of weights, in the layout that a backend's matmuls read (Backend::pack). Packs on
-/// first use. For inference: the weights must not move or change during the cache's lifetime. Needs as much memory as
-/// the weights it packs. Not thread-safe.
+/// first use. For inference: the weights must not move or change during the cache's lifetime. Not thread-safe.
 class PackedWeights {
  public:
-  /// `backend` must outlive the cache.
-  explicit PackedWeights(Backend& backend) : backend_(backend) {}
+  /// Whether weights stay beside their packed forms. `released`: their memory goes back to the system, so that both
+  /// forms need little more than one; the model is then of no use to anybody else.
+  enum class Originals { kept, released };
 
-  /// The packed form of `weight`, owned by the cache. Null if the backend does not pack.
-  const PackedWeight* of(ConstTensor weight) {
+  /// `backend` must outlive the cache.
+  explicit PackedWeights(Backend& backend, Originals originals = Originals::kept)
+      : backend_(backend), originals_(originals) {}
+
+  /// The packed form of `weight`, owned by the cache. Null if the backend does not pack. `is_table`: rows are read as
+  /// embeddings, too, so the original is always kept.
+  const PackedWeight* of(ConstTensor weight, bool is_table) {
     const auto [place, added] = packed_.try_emplace({weight.data, weight.rows()});
-    if (added) place->second = backend_.pack(weight);
+    if (!added) return place->second.get();
+    if (overlaps_released(weight)) fail("packed weights: a weight that has been released is read in another form");
+    place->second = backend_.pack(weight);
+    if (originals_ == Originals::released && !is_table && place->second != nullptr && backend_.host_memory()) {
+      release_pages(const_cast<void*>(weight.data), weight.bytes());
+      released_.push_back(weight);
+    }
     return place->second.get();
   }
 
@@ -37,7 +50,16 @@ class PackedWeights {
   }
 
  private:
+  bool overlaps_released(ConstTensor weight) const {
+    const auto begin = [](ConstTensor tensor) { return tensor.as<std::byte>(); };
+    return std::any_of(released_.begin(), released_.end(), [&](ConstTensor released) {
+      return begin(weight) < begin(released) + released.bytes() && begin(released) < begin(weight) + weight.bytes();
+    });
+  }
+
   Backend& backend_;
+  Originals originals_;
+  std::vector<ConstTensor> released_;
   std::map<std::pair<const void*, std::int64_t>, std::unique_ptr<const PackedWeight>> packed_;  // key: address, rows
 };
 
@@ -84,8 +106,8 @@ struct Context {
   void ready(const Parameter* parameter) const {
     if (parameter != nullptr && gradient_ready) gradient_ready(*parameter);
   }
-  const PackedWeight* packed(ConstTensor weight) const {
-    return packed_weights == nullptr ? nullptr : packed_weights->of(weight);
+  const PackedWeight* packed(ConstTensor weight, bool is_table = false) const {
+    return packed_weights == nullptr ? nullptr : packed_weights->of(weight, is_table);
   }
   void enter(Phase phase) const {
     if (clock != nullptr) clock->enter(phase);

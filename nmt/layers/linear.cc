@@ -25,16 +25,21 @@ LinearForward Linear::forward_op(const Context& context, ConstTensor x, Tensor y
           .weight = weight_->compute,
           .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
           .y = y,
-          .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor(),
-          .packed = context.packed(weight_->compute)};
+          .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor()};
+}
+
+LinearForward Linear::packed_op(const Context& context, ConstTensor x, Tensor y) const {
+  LinearForward op = forward_op(context, x, y);
+  op.packed = context.packed(op.weight);
+  return op;
 }
 
 void Linear::forward_into(Context& context, ConstTensor x, Tensor y) const {
-  context.backend.run(forward_op(context, x, y));
+  context.backend.run(packed_op(context, x, y));
 }
 
 void Linear::forward_relu(Context& context, ConstTensor x, Tensor y) const {
-  LinearForward op = forward_op(context, x, y);
+  LinearForward op = packed_op(context, x, y);
   op.activation = Activation::relu;
   context.backend.run(op);
 }

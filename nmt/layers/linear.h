@@ -56,6 +56,7 @@ class Linear {
 
  private:
   LinearForward forward_op(const Context& context, ConstTensor x, Tensor y) const;
+  LinearForward packed_op(const Context& context, ConstTensor x, Tensor y) const;
 
   const Parameter* weight_;
   const Parameter* bias_ = nullptr;

@@ -46,7 +46,7 @@ LinearForward OutputProjectionLoss::logits_op(const Context& context, ConstTenso
           .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
           .y = logits,
           .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor(),
-          .packed = context.packed(projection_->compute)};
+          .packed = context.packed(projection_->compute, true)};
 }
 
 Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const {

@@ -15,7 +15,9 @@ namespace babelring {
 void read_weights(const TensorFiles& weights, Model& model, Backend& backend) {
   require_finite(weights);
   for (const Parameter& parameter : model.parameters().all()) {
-    backend.upload(weights.tensor(parameter.name, parameter.shape).data, parameter.master);
+    const ConstTensor tensor = weights.tensor(parameter.name, parameter.shape);
+    backend.upload(tensor.data, parameter.master);
+    release_pages(tensor);
   }
   model.refresh_compute_copies(backend);
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <span>
 
 #include "tests/nmt/decode/tiny_model.h"
@@ -164,6 +165,54 @@ TEST(BeamSearch, PacksEachWeightOnceAndReportsItsBytes) {
   }
   const bool packs = backend->pack(tiny.transformer.parameters().all().front().compute) != nullptr;
   EXPECT_EQ(once >= matrices, packs) << once << " bytes packed of " << matrices;
+}
+
+/// Like TinyModel, with matrices of several pages of memory.
+std::unique_ptr<Transformer> model_of_pages(Backend& backend) {
+  ModelConfig config = TinyModel::config(NormPosition::pre);
+  config.width = 64, config.inner = 128;
+  auto model = std::make_unique<Transformer>(config, 200, 0, backend, DType::f32);
+  for (const Parameter& parameter : model->parameters().all()) {
+    backend.upload(initial_values(parameter, 5).data(), parameter.master);
+  }
+  return model;
+}
+
+TEST(BeamSearch, FindsTheSameInAModelThatItReleases) {
+  const auto backend = make_cpu_backend(1);
+  const auto kept = model_of_pages(*backend), released = model_of_pages(*backend);
+  const auto sources = made_up_sources(lengths, 200);
+  const BeamOptions options{.beam = 3, .n_best = 3};
+  const auto expected = BeamSearch(*kept, *backend).search(spans_of(sources), options);
+  BeamSearch search(*released, *backend, PackedWeights::Originals::released);
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto found = search.search(spans_of(sources), options);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      for (std::size_t k = 0; k < expected[i].size(); ++k) {
+        EXPECT_EQ(found[i][k].ids, expected[i][k].ids);
+        EXPECT_EQ(found[i][k].log_probability, expected[i][k].log_probability);
+      }
+    }
+  }
+  const bool packs = search.packed_bytes() > 0;
+  for (const Parameter& parameter : released->parameters().all()) {
+    const std::span<const float> values(parameter.master.as<float>(),
+                                        static_cast<std::size_t>(parameter.shape.elements()));
+    const bool is_matrix = parameter.name.ends_with(".weight");
+    EXPECT_EQ(std::ranges::count(values, 0.0F) >= 1024, packs && is_matrix) << parameter.name;
+  }
+}
+
+TEST(PackedWeights, RefuseAReleasedWeightInAnotherForm) {
+  const auto backend = make_cpu_backend(1);
+  const auto model = model_of_pages(*backend);
+  PackedWeights weights(*backend, PackedWeights::Originals::released);
+  const Parameter& matrix = *std::ranges::find_if(
+      model->parameters().all(), [](const Parameter& parameter) { return parameter.name.ends_with(".weight"); });
+  const PackedWeight* whole = weights.of(matrix.compute, false);
+  if (whole == nullptr) GTEST_SKIP() << "matmuls of this processor read weights as they are";
+  EXPECT_EQ(weights.of(matrix.compute, false), whole);
+  EXPECT_THROW(weights.of(matrix.compute.row_slice(8, 8), false), Failure);
 }
 
 TEST(BeamSearch, NoSourcesGiveNoResults) {
