@@ -44,6 +44,7 @@ TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   clang-format-19 clang-tidy-19 black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
+  python3-torch                                        # 50 to 130 MB; reads exported models
   debootstrap patchelf buildah netavark docker-compose # Debian 13's buildah starts no build without netavark
   faketime clang "$clang_rt"                           # libFuzzer: 45 MB in addition to clang-tidy's packages
   slurm-wlm munge                                      # 13 MB; the tests start their own daemons and leave the installed ones alone

@@ -97,6 +97,18 @@ class TransformersTest(ExportedModelTest):
         done, counts = self.compare(self.program, model)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(counts["lines"], 100 + len(AWKWARD))
+        self.require_safetensors(model)
+
+    def require_safetensors(self, model: Path) -> None:
+        """PyTorch has to compute with model.safetensors what we do, reading each tensor."""
+        python = ["/usr/bin/python3", Path(__file__).with_name("marian_model.py")]
+        if subprocess.run([*python[:1], "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("needs Debian's python3-torch")
+        done = subprocess.run([*python, model, "107"], capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counts = json.loads(done.stdout)
+        self.assertEqual((counts["lines"], counts["greedy"], counts["unused"]), (107, 107, []), done.stdout)
+        self.assertLess(counts["largest_difference"], 1e-4)
 
     def test_translations_with_a_unigram_vocabulary_are_equal_where_the_ids_are(self) -> None:
         """The programs break ties between two ways to cut a word differently, and JavaScript takes the text of a control
