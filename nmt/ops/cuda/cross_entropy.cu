@@ -16,15 +16,9 @@ namespace {
 // One block a row, n columns a thread at a time. A row of logits is read from memory once and then from the caches:
 // with this number of threads, the caches hold all rows that are being read.
 constexpr int row_threads = 512;
-/// Blocks that run on a multiprocessor at the same time. Leaves a thread 32 registers, or 40; 64 on other cards than
-/// Hopper's, for which ptxas needs more than 40 in some of the kernels.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
-template <class T>
-constexpr int blocks_at_once = 2;
-#else
+/// Blocks that run on a multiprocessor at the same time. Leaves a thread 32 registers, or 40.
 template <class T>
 constexpr int blocks_at_once = sizeof(T) == 2 ? 4 : 3;
-#endif
 
 /// An element and its place. Larger elements rank first; of equal elements the left one.
 struct Ranked {
@@ -169,7 +163,7 @@ __device__ void write_gradient(const LossOperands<T>& operands, std::int64_t row
 
 /// The rows that a matmul wrote last, which are still in the cache, come first.
 template <int n, class T>
-__global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
+__global__ void __launch_bounds__(row_threads, bound_blocks(blocks_at_once<T>))
     cross_entropy_kernel(LossOperands<T> operands, int width, IndexError* error) {
   await_earlier_kernels();
   const std::int64_t row = gridDim.x - 1 - blockIdx.x;

@@ -12,6 +12,16 @@
 
 namespace babelring::cuda {
 
+/// Registers that ptxas needs differ between architectures. For this many blocks at once, kernels were tuned on Hopper:
+/// `tuned` there; elsewhere at most 2, where none keeps registers in memory.
+constexpr int bound_blocks(int tuned) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+  return tuned < 2 ? tuned : 2;
+#else
+  return tuned;
+#endif
+}
+
 /// Raises the kernel's limit of dynamic shared memory on the current device to at least `bytes`. It is never lowered: a
 /// recorded launch runs under the limit of the time when its graph is launched. From any thread.
 void allow_shared_memory(std::string_view what, const void* kernel, std::size_t bytes);

@@ -172,7 +172,8 @@ __device__ void take_row(const NormBackwardOperands<T>& operands, const Backward
 /// Its blocks' parts of the sums go to partial [blocks, kinds, width]. While a row is computed, the next one is on its
 /// way to registers.
 template <int n, int pieces, int kinds, bool shared, class T>
-__global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) * warp_lanes, blocks_at_once(pieces))
+__global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) * warp_lanes,
+                                  bound_blocks(blocks_at_once(pieces)))
     norm_backward_kernel(NormBackwardOperands<T> operands, std::int64_t rows, int width, DropoutKey key,
                          std::int64_t block_rows, float* partial) {
   await_earlier_kernels();
