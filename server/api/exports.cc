@@ -23,17 +23,22 @@ artifacts::Exports& exports_of(Service& service) {
 /// Throws Problem 400 for a format that `nmt export` does not have.
 ExportFormat read_format(const http::Request& request) {
   Body body(request);
-  ExportFormat format{.format = body.required_text("format", 20),
-                      .quantization = body.text("quantization", 20).value_or("float32"),
-                      .from = body.text("from", 20).value_or(""),
-                      .into = body.text("into", 20).value_or("")};
+  std::string wanted = body.required_text("format", 20);
+  const std::string_view only = ExportFormat::only_quantization(wanted);
+  ExportFormat format{
+      .format = std::move(wanted),
+      .quantization = body.text("quantization", 20).value_or(only.empty() ? "float32" : std::string(only)),
+      .from = body.text("from", 20).value_or(""),
+      .into = body.text("into", 20).value_or("")};
   body.finish();
   const bool is_argos = format.format == "argos";
-  if (!is_argos && format.format != "ctranslate2" && format.format != "huggingface") {
-    Body::refuse("format", fmt::format("found '{}', expected huggingface, ctranslate2 or argos", format.format));
+  if (!is_argos && format.format != "ctranslate2" && only.empty()) {
+    Body::refuse("format", fmt::format("found '{}', expected huggingface, ctranslate2, argos, marian or bergamot",
+                                       format.format));
   }
-  if (format.format == "huggingface" && format.quantization != "float32") {
-    Body::refuse("quantization", fmt::format("found '{}', which only ctranslate2 and argos have", format.quantization));
+  if (!only.empty() && format.quantization != only) {
+    Body::refuse("quantization",
+                 fmt::format("found '{}', but {} is always {}", format.quantization, format.format, only));
   }
   for (const auto& [name, code] : {std::pair("from", format.from), std::pair("into", format.into)}) {
     if (!is_argos && !code.empty()) Body::refuse(name, "only argos has it");

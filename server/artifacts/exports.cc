@@ -76,11 +76,13 @@ std::int64_t changed_ms(const fs::path& path) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
 }
 
-/// The text without `nmt: `, with which the program begins its complaints.
+/// The text without the names of program and command, with which the program begins its complaints.
 std::string complaint_of(const NmtProcess& process) {
-  constexpr std::string_view program = "nmt: ";
   std::string line = process.last_error_line();
-  return line.starts_with(program) ? line.substr(program.size()) : line;
+  for (const std::string_view name : {"nmt: ", "export: "}) {
+    if (line.starts_with(name)) line.erase(0, name.size());
+  }
+  return line;
 }
 
 bool is_quantization(std::string_view word) {
@@ -94,13 +96,20 @@ bool is_language(std::string_view code) {
 
 }  // namespace
 
+std::string_view ExportFormat::only_quantization(std::string_view format) {
+  if (format == "huggingface" || format == "marian") return "float32";
+  return format == "bergamot" ? "int8" : "";
+}
+
 std::string ExportFormat::name() const {
   if (format == "argos") return fmt::format("argos-{}_{}-{}", from, into, quantization);
-  return format == "huggingface" ? format : fmt::format("{}-{}", format, quantization);
+  return only_quantization(format).empty() ? fmt::format("{}-{}", format, quantization) : format;
 }
 
 std::optional<ExportFormat> ExportFormat::named(std::string_view name) {
-  if (name == "huggingface") return ExportFormat{"huggingface", "float32", "", ""};
+  if (const std::string_view only = only_quantization(name); !only.empty()) {
+    return ExportFormat{std::string(name), std::string(only), "", ""};
+  }
   const std::size_t first = name.find('-'), last = name.rfind('-');
   if (first == std::string_view::npos) return std::nullopt;
   ExportFormat found{std::string(name.substr(0, first)), std::string(name.substr(last + 1)), "", ""};
@@ -271,7 +280,7 @@ std::string Exports::make(const Job& job) {
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) arguments.insert(arguments.end(), {option, value});
   };
-  if (format.format != "huggingface") add("--quantization", format.quantization);
+  if (ExportFormat::only_quantization(format.format).empty()) add("--quantization", format.quantization);
   add("--from", format.from);
   add("--into", format.into);
   fs::create_directories(job.output.parent_path());

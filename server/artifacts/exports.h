@@ -25,10 +25,12 @@ namespace babelring::artifacts {
 
 /// A format and its options, as `nmt export` has them.
 struct ExportFormat {
-  std::string format;        // ctranslate2, argos or huggingface
-  std::string quantization;  // float32, bfloat16 or int8; of huggingface always float32
+  std::string format;        // huggingface, ctranslate2, argos, marian or bergamot
+  std::string quantization;  // float32, bfloat16 or int8
   std::string from, into;    // of argos: codes of the languages, such as en
 
+  /// The only quantization of a format; empty if there are several, or no such format.
+  static std::string_view only_quantization(std::string_view format);
   /// "huggingface", "ctranslate2-int8", "argos-en_de-float32": its name among the exports of a checkpoint.
   std::string name() const;
   /// The format with that name; nothing if there is none.

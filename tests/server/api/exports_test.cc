@@ -17,7 +17,8 @@ using artifacts::ExportFormat;
 using testing::Answer;
 using testing::Client;
 
-/// A server whose `nmt export` is the fake one: float32 succeeds, bfloat16 fails, int8 waits for the file `go`.
+/// A server whose `nmt export` is the fake one: float32 succeeds, bfloat16 fails, int8 waits for the file `go`; where
+/// the file `no-marian` is, Marian lacks the model's arithmetic.
 class ExportsTest : public testing::CheckpointFixture {
  protected:
   void SetUp() override {
@@ -52,6 +53,7 @@ class ExportsTest : public testing::CheckpointFixture {
     EXPECT_TRUE(answer.status == 202 || answer.status == 200) << answer.body;
     EXPECT_TRUE(soon([&] { return state_of(name) == "complete"; })) << ask("GET", path + "/exports/" + name).body;
   }
+  void refuse_marian() { std::ofstream(folder_of(10).parent_path() / "no-marian") << "no"; }
   void let_go() { std::ofstream(folder_of(10).parent_path() / "go") << "go"; }
   /// How often the program was started.
   std::int64_t starts() {
@@ -71,15 +73,16 @@ class ExportsTest : public testing::CheckpointFixture {
 TEST(ExportFormatTest, HasANameThatGivesItBack) {
   for (const ExportFormat& format :
        {ExportFormat{"huggingface", "float32", "", ""}, ExportFormat{"ctranslate2", "int8", "", ""},
+        ExportFormat{"marian", "float32", "", ""}, ExportFormat{"bergamot", "int8", "", ""},
         ExportFormat{"argos", "bfloat16", "en", "de"}}) {
     const auto found = ExportFormat::named(format.name());
     ASSERT_TRUE(found) << format.name();
     EXPECT_EQ(found->format + found->quantization + found->from + found->into,
               format.format + format.quantization + format.from + format.into);
   }
-  for (const char* name : {"", "-", "huggingface-float32", "ctranslate2", "ctranslate2-int4", "ctranslate2--int8",
-                           "argos-int8", "argos-en-int8", "argos-en_-int8", "argos-../x_de-int8", "argos-en_de_fr-int8",
-                           "../ctranslate2-int8", "argos-EN_de-int8"}) {
+  for (const char* name : {"", "-", "huggingface-float32", "marian-float32", "bergamot-int8", "ctranslate2",
+                           "ctranslate2-int4", "ctranslate2--int8", "argos-int8", "argos-en-int8", "argos-en_-int8",
+                           "argos-../x_de-int8", "argos-en_de_fr-int8", "../ctranslate2-int8", "argos-EN_de-int8"}) {
     EXPECT_FALSE(ExportFormat::named(name)) << name;
   }
 }
@@ -151,6 +154,32 @@ TEST_F(ExportsTest, ANameThatAWorkerReportsLeadsNowhereElse) {
   EXPECT_EQ(code_of(ask("GET", forged + "/files/secret")), "export_unknown");
 }
 
+/// Formats that have one type of matrices need no word about it, neither here nor on the command line.
+TEST_F(ExportsTest, MarianAndBergamotHaveOneQuantization) {
+  for (const auto& [format, quantization] : {std::pair("marian", "float32"), std::pair("bergamot", "int8")}) {
+    complete(fmt::format(R"({{"format":"{}"}})", format), format);
+    const json::object made = object(path + "/exports/" + format);
+    EXPECT_EQ(made.at("format").as_string(), format);
+    EXPECT_EQ(made.at("quantization").as_string(), quantization);
+    EXPECT_EQ(order(fmt::format(R"({{"format":"{}","quantization":"{}"}})", format, quantization)).status, 200);
+    const Answer tar = ask("GET", path + "/exports/" + format + "/archive");
+    EXPECT_EQ(tar.headers.at("content-disposition"),
+              fmt::format("attachment; filename=\"update-00000010-{}.tar\"", format));
+  }
+  EXPECT_EQ(starts(), 2);
+  const Answer other = order(R"({"format":"bergamot","quantization":"float32"})");
+  EXPECT_NE(other.body.find("found 'float32', but bergamot is always int8"), std::string::npos) << other.body;
+}
+
+/// Its line has the options that the model needs, without the names of program and command.
+TEST_F(ExportsTest, AModelThatMarianCannotHoldIsRefusedInALine) {
+  refuse_marian();
+  EXPECT_EQ(order(R"({"format":"marian"})").status, 202);
+  ASSERT_TRUE(soon([&] { return state_of("marian") == "failed"; }));
+  EXPECT_EQ(object(path + "/exports/marian").at("detail").as_string(),
+            "Marian needs a model with model.norm: post (found pre), model.positions: marian (found sinusoid)");
+}
+
 TEST_F(ExportsTest, ArgosIsOneFile) {
   complete(R"({"format":"argos","from":"en","into":"de"})", "argos-en_de-float32");
   const Answer package = ask("GET", path + "/exports/argos-en_de-float32/archive");
@@ -161,11 +190,13 @@ TEST_F(ExportsTest, ArgosIsOneFile) {
 }
 
 TEST_F(ExportsTest, RefusesWhatIsNoFormat) {
-  for (const char* body : {"{}", R"({"format":"gguf"})", R"({"format":"huggingface","quantization":"int8"})",
-                           R"({"format":"ctranslate2","quantization":"int4"})", R"({"format":"argos"})",
-                           R"({"format":"argos","from":"en"})", R"({"format":"argos","from":"en","into":"en"})",
-                           R"({"format":"argos","from":"../","into":"de"})", R"({"format":"ctranslate2","from":"en"})",
-                           R"({"format":"huggingface","beam":4})"}) {
+  for (const char* body :
+       {"{}", R"({"format":"gguf"})", R"({"format":"huggingface","quantization":"int8"})",
+        R"({"format":"marian","quantization":"int8"})", R"({"format":"bergamot","from":"en"})",
+        R"({"format":"bergamot","quantization":""})", R"({"format":"ctranslate2","quantization":"int4"})",
+        R"({"format":"argos"})", R"({"format":"argos","from":"en"})", R"({"format":"argos","from":"en","into":"en"})",
+        R"({"format":"argos","from":"../","into":"de"})", R"({"format":"ctranslate2","from":"en"})",
+        R"({"format":"huggingface","beam":4})"}) {
     const Answer answer = order(body);
     EXPECT_EQ(answer.status, 400) << body << answer.body;
     EXPECT_EQ(code_of(answer), "bad_body") << body;

@@ -50,13 +50,18 @@ std::string option_of(int argc, char** argv, const char* option) {
 }
 
 /// Writes an export beside its place and renames it. int8 hangs until the file `go` is beside the checkpoint's folder,
-/// bfloat16 fails.
+/// bfloat16 fails; so does Marian's format where the file `no-marian` is.
 int export_checkpoint(int argc, char** argv, const std::filesystem::path& checkpoint) {
   namespace fs = std::filesystem;
   const std::string type = option_of(argc, argv, "--quantization"), output = option_of(argc, argv, "--output");
   std::ofstream(checkpoint.parent_path() / "exports", std::ios::app) << output << std::endl;
   if (type == "bfloat16") {
     std::cerr << "a log line\nnmt: found a language model, expected a translation model\n";
+    return 2;
+  }
+  if (option_of(argc, argv, "--to") == "marian" && fs::exists(checkpoint.parent_path() / "no-marian")) {
+    std::cerr << "nmt: export: Marian needs a model with model.norm: post (found pre), model.positions: marian (found "
+                 "sinusoid)\n";
     return 2;
   }
   while (type == "int8" && !fs::exists(checkpoint.parent_path() / "go")) {
