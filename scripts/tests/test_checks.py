@@ -261,6 +261,41 @@ class Setup(Tree):
         self.assertIn("would remove: libboost1.74-dev", done.stderr)
         self.assertNotIn(" install ", (self.root / "calls").read_text())
 
+    def set_up_page(self, npm: str) -> subprocess.CompletedProcess[str]:
+        """Runs a copy of setup.sh in a tree with a dashboard, where nothing of Debian is missing and npm is the given script."""
+        self.write("bin/dpkg-query", '#!/bin/sh\nfor name; do echo "$name installed"; done\n')
+        self.write("bin/npm", f"#!/bin/sh\necho called >>{self.root}/calls\n{npm}\n")
+        self.write("server/dashboard/package-lock.json", "{}")
+        for name in ("setup.sh", "lib/common.sh"):
+            self.write(f"scripts/{name}", (ROOT / "scripts" / name).read_text(encoding="utf-8"))
+        for name in ("bin/dpkg-query", "bin/npm", "scripts/setup.sh"):
+            (self.root / name).chmod(0o755)
+        variables = {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "BABELRING_SKIP_SETUP": ""}
+        done = subprocess.run(
+            [self.root / "scripts/setup.sh"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **variables},
+        )
+        if "installs packages on Debian 12 and 13" in done.stderr:
+            self.skipTest("neither Debian 12 nor 13")
+        return done
+
+    def test_the_packages_of_the_page_are_installed_once(self) -> None:
+        install = "mkdir -p node_modules && touch -d '+1 minute' node_modules/.package-lock.json"
+        for _ in range(2):
+            done = self.set_up_page(install)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((self.root / "calls").read_text(encoding="utf-8"), "called\n")
+
+    def test_a_machine_without_the_registry_of_npm_is_set_up_and_told(self) -> None:
+        done = self.set_up_page("exit 1")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(
+            done.stderr, r"^warning: npm did not install .* 'npm ci' .*: the page will not translate offline\n$"
+        )
+
     def test_unknown_options_exit_2(self) -> None:
         self.assertEqual(self.run_setup("--nonsense").returncode, 2)
 

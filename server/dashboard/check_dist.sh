@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks that the committed dist/ is exactly what the sources build. Needs Node and network access or a filled npm cache.
+# Checks that the committed dist/ is exactly what the sources build; neither has ONNX Runtime's WebAssembly file, only its digest. Needs Node and network access or a filled npm cache.
 set -eu
 cd "$(dirname "$0")"
 if ! command -v npm >/dev/null; then

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Plugin } from 'vite';
 import { defineConfig } from 'vitest/config';
 
@@ -28,11 +29,28 @@ function noPublicServer(): Plugin {
   };
 }
 
+/// Leaves ONNX Runtime's WebAssembly file out of dist/, as it has 14 MB and dist/ is in git. server/page/embed.cmake takes it from the
+/// package, by the digest and the name that dist/onnx_runtime.sha256 has.
+function withoutRuntime(): Plugin {
+  return {
+    name: 'without-runtime',
+    generateBundle(_, bundle) {
+      const files = Object.values(bundle).filter(({ fileName }) => fileName.endsWith('.wasm'));
+      const [file] = files;
+      if (files.length !== 1 || file?.type !== 'asset')
+        return this.error(`expected one WebAssembly file, found ${files.length}: see vite.config.ts`);
+      const digest = createHash('sha256').update(file.source).digest('hex');
+      delete bundle[file.fileName];
+      this.emitFile({ type: 'asset', fileName: 'onnx_runtime.sha256', source: `${digest}  ${file.fileName}\n` });
+    },
+  };
+}
+
 // The page is served from the root of the server; every asset but index.html carries a hash of its content in its name.
 // BABELRING_SERVER=http://127.0.0.1:8080 npm run dev  develops against a running server.
 export default defineConfig({
   base: './',
-  plugins: [onlyLinearPaths()],
+  plugins: [onlyLinearPaths(), withoutRuntime()],
   // The ONNX Runtime that computes by WebAssembly alone: half of the one with WebGPU that transformers.js takes. What it takes in Node
   // (onnxruntime-node and sharp, 200 MB) package.json replaces by a small package, as no browser imports it.
   resolve: { alias: { 'onnxruntime-web/webgpu': 'onnxruntime-web/wasm' } },

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { heatLevel, heatMap, lowerMedian } from '../../server/dashboard/src/charts/heat_strip';
 import { SeriesStore } from '../../server/dashboard/src/data/series_store';
 import type { XAxis } from '../../server/dashboard/src/lib/axes';
@@ -5,7 +6,7 @@ import { differences, flatten, search } from '../../server/dashboard/src/lib/con
 import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/routes';
 import { ema, emptySeries, type Series, stack } from '../../server/dashboard/src/lib/series';
 import type { Export } from '../../server/dashboard/src/api/types';
-import { progressOf, titleOf } from '../../server/dashboard/src/data/exports';
+import { endOf, FORMATS, progressOf, titleOf } from '../../server/dashboard/src/data/exports';
 import { chosenOf, downloadCommand, linesOf } from '../../server/dashboard/src/views/run_models';
 import { verdictOf } from '../../server/dashboard/src/views/run_offline';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
@@ -214,14 +215,29 @@ describe('small parts', () => {
       ...{ checkpoint: 'c_1', name: 'ctranslate2-int8', format: 'ctranslate2', quantization: 'int8' },
       ...{ from: null, into: null, state, detail: null, since: '2026-11-21T10:00:00Z', bytes: 0, files: [], ...more },
     });
-    expect(titleOf(made('running'))).toBe('ctranslate2, int8');
-    expect(titleOf(made('running', { format: 'argos', from: 'en', into: 'de' }))).toBe('argos, en to de, int8');
-    expect(titleOf(made('running', { format: 'huggingface' }))).toBe('huggingface');
+    expect(titleOf(made('running'))).toBe('CTranslate2, int8');
+    expect(titleOf(made('running', { format: 'argos', from: 'en', into: 'de' }))).toBe(
+      'Argos Translate, en to de, int8',
+    );
+    expect(titleOf(made('running', { format: 'huggingface' }))).toBe('Hugging Face');
+    expect(titleOf(made('running', { format: 'bergamot' }))).toBe('Bergamot'); // int8 is the only type that it has
+    expect(endOf(made('complete', { format: 'marian' }), '1,000')).toBe(
+      'The checkpoint of update 1,000 is exported, to download in the table: Marian.',
+    );
+    const needs = 'Marian needs a model with model.norm: post (found pre)';
+    expect(endOf(made('failed', { format: 'marian', detail: needs }), '30')).toBe(
+      `The checkpoint of update 30 was not exported as Marian: ${needs}`,
+    );
     const nowMs = Date.parse('2026-11-21T10:00:03Z');
     expect(progressOf(made('running'), nowMs)).toBe('exporting for 3 s');
     expect(progressOf(made('running'), nowMs - 9000)).toBe('exporting for 0 s'); // this browser's clock is slow
     expect(progressOf(made('waiting'), nowMs)).toBe('waiting for its turn');
     expect(progressOf(made('failed', { detail: 'a language model' }), nowMs)).toBe('not exported: a language model');
+  });
+  it('offer each format that the server has', () => {
+    const description = readFileSync('../api/openapi.yaml', 'utf8');
+    const [, formats] = /\n    ExportFormat:\n      enum: \[([^\]]+)\]/.exec(description)!;
+    expect(Object.keys(FORMATS)).toEqual(formats!.split(', '));
   });
   it('compare translations only where both are there', () => {
     const side = (text: string) => ({ text, ms: 1 });

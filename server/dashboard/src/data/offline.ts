@@ -1,7 +1,20 @@
+import runtimeFile from 'onnxruntime-web/ort-wasm-simd-threaded.wasm?url';
 import { authorization } from '../api/session';
 import type { OfflineAnswer, OfflineRequest } from './offline_worker';
 
 export type OfflineTranslation = { text: string; ms: number };
+
+const runtimeAddress = (): string => new URL(runtimeFile, document.baseURI).href;
+
+/// Throws if the server lacks ONNX Runtime's WebAssembly file, which comes from npm when the server is built.
+export async function requireRuntime(): Promise<void> {
+  const answer = await fetch(runtimeAddress(), { method: 'HEAD' }).catch(() => null); // who is away is said by the next request
+  if (answer?.status !== 404) return;
+  throw new Error(
+    'this server was built without ONNX Runtime, which translates in the browser: where it is built, install npm, run "npm ci" in ' +
+      'server/dashboard and build it again',
+  );
+}
 
 /// An exported model that translates in this browser: in a worker, whose code and memory come and go with it. One call at a time.
 export class OfflineModel {
@@ -15,7 +28,10 @@ export class OfflineModel {
 
   /// Fetches the files below the address `files`; `fetched` hears how many bytes are here. Throws if that fails.
   async load(files: string, fetched: (bytes: number) => void): Promise<void> {
-    await this.ask({ files: new URL(files, document.baseURI).href, headers: authorization() }, fetched);
+    await this.ask(
+      { files: new URL(files, document.baseURI).href, headers: authorization(), runtime: runtimeAddress() },
+      fetched,
+    );
   }
 
   /// Translates one line greedily. Throws if that fails.

@@ -1,9 +1,9 @@
 import { env, pipeline, type TranslationPipeline } from '@huggingface/transformers';
-import wasmFile from 'onnxruntime-web/ort-wasm-simd-threaded.wasm?url';
 
-/// A request of the page to this worker, one at a time: to load an export of Hugging Face's format, whose files are at `files`, or to
-/// translate a sentence with it.
-export type OfflineRequest = { files: string; headers: Record<string, string> } | { text: string };
+/// A request of the page to this worker, one at a time: to load an export of Hugging Face's format, whose files are at `files`, with
+/// ONNX Runtime's WebAssembly file from the address `runtime`, or to translate a sentence with it.
+export type OfflineRequest = Loading | { text: string };
+type Loading = { files: string; headers: Record<string, string>; runtime: string };
 /// Its answer: bytes fetched so far, any number of times, then that it is ready, a translation or why it failed.
 export type OfflineAnswer = { bytes: number } | { ready: true } | { text: string; ms: number } | { failed: string };
 
@@ -31,20 +31,20 @@ function fetchFrom(files: string, headers: Record<string, string>): typeof fetch
   };
 }
 
-async function load(files: string, headers: Record<string, string>): Promise<void> {
+async function load({ files, headers, runtime }: Loading): Promise<void> {
   env.allowRemoteModels = false;
   env.allowLocalModels = true;
   env.localModelPath = '/';
   env.useBrowserCache = false; // the browser keeps the files as their entity tags allow
   env.useWasmCache = false;
   env.fetch = fetchFrom(files, headers);
-  Object.assign(env.backends.onnx.wasm!, { wasmPaths: { wasm: wasmFile }, numThreads: 1 }); // instead of a public server
+  Object.assign(env.backends.onnx.wasm!, { wasmPaths: { wasm: runtime }, numThreads: 1 }); // instead of a public server
   translate = await pipeline('translation', MODEL, { dtype: 'fp32', device: 'wasm' });
 }
 
 async function answer(request: OfflineRequest): Promise<void> {
   if ('files' in request) {
-    await load(request.files, request.headers);
+    await load(request);
     return say({ ready: true });
   }
   const began = performance.now();

@@ -1,41 +1,44 @@
 import { BASE, explain, getAll, sendJson } from '../api/client';
 import type { Checkpoint, Export, NewExport } from '../api/types';
-import { exportsOf, isUnderWay, progressOf, titleOf } from '../data/exports';
-import { type Child, h, valueOf } from '../lib/dom';
+import { endOf, exportsOf, FORMATS, isUnderWay, progressOf, titleOf } from '../data/exports';
+import { type Child, h, setText, valueOf } from '../lib/dom';
 import { formatBytes, formatCount } from '../lib/format';
 import { ask, type Maker, options, Owner } from './parts';
 
 const POLL_MS = 1000;
-
-const FORMATS: readonly (readonly [NewExport['format'], string])[] = [
-  ['huggingface', 'Hugging Face and ONNX'],
-  ['ctranslate2', 'CTranslate2'],
-  ['argos', 'Argos Translate, LibreTranslate'],
-];
+const NAMES = Object.entries(FORMATS).map(([format, { name }]): [string, string] => [format, name]);
 const TYPES = ['float32', 'bfloat16', 'int8'].map((type): [string, string] => [type, type]);
+
+const typeField = (): HTMLElement => h('select', { name: 'type' }, options(TYPES));
 
 /// Asks for a format and its options; null if the user cancels.
 async function askFormat({ update }: Checkpoint): Promise<NewExport | null> {
-  const code = (name: string, label: string, placeholder: string): HTMLElement => {
-    const input = h('input', { name, size: 3, placeholder, autocomplete: 'off', spellcheck: 'false' });
-    return h('label.field', { hidden: true }, label, input);
-  };
-  const languages = [code('from', 'from the language ', 'en'), code('into', 'into ', 'de')];
-  const type = h(
-    'label.field',
+  const code = (name: string, placeholder: string): HTMLInputElement =>
+    h('input.code', {
+      ...{ type: 'text', name, placeholder, autocomplete: 'off', spellcheck: 'false', disabled: true },
+      ...{ required: true, pattern: '[a-z]{2,3}', title: 'the code of a language, such as en' },
+    });
+  const codes = [code('from', 'en'), code('into', 'de')] as const;
+  const languages = h(
+    'p.field-row',
     { hidden: true },
-    'type of the matrices ',
-    h('select', { name: 'type' }, options(TYPES)),
+    h('label.field', 'source language ', codes[0]),
+    h('label.field', 'target language ', codes[1]),
   );
+  const type = h('p', { hidden: true }, h('label.field', 'type of the matrices ', typeField()));
+  const about = h('p.muted', { role: 'status' }, FORMATS.huggingface.about);
   const onchange = (event: Event): void => {
-    type.hidden = valueOf(event) === 'huggingface';
-    for (const language of languages) language.hidden = valueOf(event) !== 'argos';
+    const format = valueOf(event) as NewExport['format'];
+    setText(about, FORMATS[format].about);
+    type.hidden = !FORMATS[format].hasTypes;
+    languages.hidden = format !== 'argos';
+    for (const field of codes) field.disabled = languages.hidden; // a hidden one that is required would hold the form back
   };
-  const format = h('label.field', 'format ', h('select', { name: 'format', onchange }, options(FORMATS)));
+  const format = h('label.field', 'format ', h('select', { name: 'format', onchange }, options(NAMES)));
   const form = await ask({
     title: `Export the checkpoint of update ${formatCount(update)}?`,
-    about: 'The server writes it in the format of another program, to download.',
-    fields: [h('p', format), h('p.field-row', type, languages)],
+    about: 'The server writes it in the format of another program, to download. A README.md in it says how to load it.',
+    fields: [h('p', format), about, type, languages],
     confirm: 'Export',
   });
   if (!form) return null;
@@ -43,16 +46,19 @@ async function askFormat({ update }: Checkpoint): Promise<NewExport | null> {
   const wanted = text('format') as NewExport['format'];
   return {
     format: wanted,
-    ...(wanted === 'huggingface' ? {} : { quantization: text('type') as 'float32' }),
+    ...(FORMATS[wanted].hasTypes ? { quantization: text('type') as 'float32' } : {}),
     ...(wanted === 'argos' ? { from: text('from'), into: text('into') } : {}),
   };
 }
+
+const keyOf = ({ checkpoint, name }: Export): string => `${checkpoint}/${name}`;
 
 /// The exports of a run's checkpoints: those that are there or under way, with their downloads, and the model that is tried offline.
 export class RunExports {
   items: readonly Export[] = [];
   offline: Owner | null = null;
   private isStale = true;
+  private readonly ordered = new Map<string, string>(); // exports that were asked for here, and the update of each
   private readonly poll: () => void;
 
   constructor(
@@ -66,8 +72,18 @@ export class RunExports {
   /// Fetches them once, and again while any is under way.
   async load(): Promise<void> {
     if (!this.isStale && !this.items.some(isUnderWay)) return;
-    this.items = await getAll<Export>(`/runs/${this.run}/exports`);
-    this.isStale = false;
+    this.isStale = false; // before the request: what is ordered meanwhile makes it stale again
+    try {
+      this.items = await getAll<Export>(`/runs/${this.run}/exports`);
+    } catch (error) {
+      this.isStale = true;
+      throw error;
+    }
+    for (const made of this.items.filter((item) => !isUnderWay(item))) {
+      const update = this.ordered.get(keyOf(made));
+      if (update !== undefined) this.owner.said = endOf(made, update);
+      this.ordered.delete(keyOf(made));
+    }
     if (this.items.some(isUnderWay)) this.poll();
   }
 
@@ -91,7 +107,7 @@ export class RunExports {
       return h(
         'li',
         { 'data-key': made.name },
-        h('a', { href, download }, titleOf(made)),
+        h('a', { href, download, title: `Download ${download}` }, titleOf(made)),
         ` ${formatBytes(made.bytes)}`,
       );
     };
@@ -114,8 +130,10 @@ export class RunExports {
     if (!wanted) return;
     try {
       const made = (await sendJson<Export>('POST', exportsOf(row.id), wanted))!;
-      const done = isUnderWay(made) ? 'is being exported' : 'is exported';
-      this.owner.say(`The checkpoint of update ${formatCount(row.update)} ${done}: ${titleOf(made)}.`);
+      const update = formatCount(row.update);
+      if (isUnderWay(made)) this.ordered.set(keyOf(made), update);
+      const under = `The checkpoint of update ${update} is being exported: ${titleOf(made)} …`;
+      this.owner.say(isUnderWay(made) ? under : endOf(made, update));
     } catch (error) {
       this.owner.say(`Not exported: ${explain(error)}`);
     }

@@ -1,7 +1,7 @@
 import { BASE, explain, sendJson, sleep } from '../api/client';
 import type { Checkpoint, Export } from '../api/types';
 import { exportsOf, isUnderWay, progressOf, showExport } from '../data/exports';
-import { OfflineModel, type OfflineTranslation } from '../data/offline';
+import { OfflineModel, type OfflineTranslation, requireRuntime } from '../data/offline';
 import { type Child, h, instead } from '../lib/dom';
 import { formatBytes, formatCount, formatMs } from '../lib/format';
 import { labelled, type Owner, type Section, status } from './parts';
@@ -68,8 +68,8 @@ function trialOf(trial: Trial): Child {
 /// is called when there may be another export.
 export class Offline implements Section {
   private readonly life = new AbortController();
-  private readonly model = new OfflineModel();
-  private isReady = false;
+  private model: OfflineModel | null = null; // the browser's, once its code is there
+  private state: 'loading' | 'ready' | 'failed' = 'loading';
   private trial: Trial | null = null;
 
   constructor(
@@ -82,25 +82,45 @@ export class Offline implements Section {
 
   close(): void {
     this.life.abort();
-    this.model.close();
+    this.model?.close();
   }
 
   render(): Child {
     const submit = instead((event) => void this.translate(event.currentTarget as HTMLFormElement));
     const text = h('input', { type: 'text', id: 'offline-text', dir: 'auto', placeholder: 'A sentence to translate' });
-    const disabled = !this.isReady || this.isBusy;
+    const disabled = this.state !== 'ready' || this.isBusy;
+    const close = h('button.chip', { onclick: this.calls.leave }, 'Close');
+    if (this.state === 'failed') return this.failure(close);
     return h(
       'form.translate',
       { onsubmit: submit, 'aria-busy': this.isBusy && 'true' },
-      h('h3', `Update ${formatCount(this.row.update)} offline`),
+      this.heading(),
       labelled('Sentence to translate offline', text, true),
       h(
         'p.field-row',
         h('button.chip.primary', { type: 'submit', disabled }, 'Translate offline'),
-        h('button.chip', { onclick: this.calls.leave }, 'Close'),
+        close,
         status(this.owner.said),
       ),
       this.trial && trialOf(this.trial),
+    );
+  }
+
+  private heading(): Child {
+    return h('h3', `Update ${formatCount(this.row.update)} offline`);
+  }
+
+  private failure(close: Child): Child {
+    const again = (): void => {
+      this.state = 'loading';
+      this.owner.say('');
+      void this.begin();
+    };
+    return h(
+      'div.translate',
+      this.heading(),
+      h('p.problem', { role: 'alert' }, this.owner.said),
+      h('p.field-row', h('button.chip', { onclick: again }, 'Try again'), close),
     );
   }
 
@@ -109,26 +129,33 @@ export class Offline implements Section {
   }
 
   private async begin(): Promise<void> {
-    const said = await this.prepare().catch((error: unknown) => `Not ready: ${explain(error)}`);
+    const said = await this.prepare().catch((error: unknown) => {
+      this.state = 'failed';
+      return `Not ready: ${explain(error)}.`;
+    });
     this.owner.say(said);
   }
 
   /// Exports the checkpoint and loads the model. Returns a sentence about it.
   private async prepare(): Promise<string> {
     const say = (text: string): void => this.owner.say(`${text} …`);
+    await requireRuntime();
     const { files } = await exported(this.row, say, this.life.signal).finally(this.calls.changed);
     const graphs = files.filter(({ name }) => name.endsWith('.onnx')).reduce((sum, { size }) => sum + size, 0);
     say('loading the code that computes');
+    this.life.signal.throwIfAborted(); // or nothing would end the worker
+    this.model?.close();
+    this.model = new OfflineModel();
     await this.model.load(`${BASE}${exportsOf(this.row.id)}/${FORMAT}/files`, (bytes) =>
       say(`loading the model: ${formatBytes(bytes)} of about ${formatBytes(graphs)}`),
     );
-    this.isReady = true;
+    this.state = 'ready';
     return `Ready: the model, ${formatBytes(graphs)}, is in this browser, and translates also without the server.`;
   }
 
   private async translate(form: HTMLFormElement): Promise<void> {
     const source = form.querySelector('input')!.value.trim();
-    if (!this.isReady || this.isBusy) return;
+    if (this.state !== 'ready' || this.isBusy) return;
     if (source === '') return this.owner.say('Enter a sentence first.');
     const trial: Trial = { source };
     const settle = async (side: 'here' | 'there', work: Promise<OfflineTranslation>): Promise<void> => {
@@ -136,6 +163,6 @@ export class Offline implements Section {
       this.owner.set(() => (trial[side] = found));
     };
     this.owner.set(() => (this.trial = trial));
-    await Promise.all([settle('here', this.model.translate(source)), settle('there', askServer(this.row, source))]);
+    await Promise.all([settle('here', this.model!.translate(source)), settle('there', askServer(this.row, source))]);
   }
 }
