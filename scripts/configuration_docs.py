@@ -18,9 +18,9 @@ command line overrides them, and `worker --check-config` prints the result witho
 worker --config configs/quickstart.yaml training.max_minutes=10 optimizer.learning_rate=0.0005
 ```
 
-Unknown keys, wrong types and values out of range are refused with file, line, column and what was expected. The model's
-defaults are those of the preset `transformer-base`; another `preset` changes them. A run keeps its resolved configuration in
-`config.yaml` of its folder.
+Unknown keys, wrong types and values out of range are refused with file, line, column and what was expected. A list on a command
+line is `a,b` or `[a, b]`. The model's defaults are those of the preset `transformer-base`; another `preset` changes them. A run
+keeps its resolved configuration in `config.yaml` of its folder.
 """
 TITLES = {
     "": "The run",

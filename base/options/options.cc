@@ -31,15 +31,24 @@ void require_plain(const std::string& text) {
   if (printable(text) != text) expected("UTF-8 text without control characters", text);
 }
 
-std::vector<std::string> split_at_commas(const std::string& text) {
+/// The items of "a,b" or, as YAML writes lists, "[a, b]". Throws UsageFailure if the closing bracket is missing.
+std::vector<std::string> split_list(const std::string& text) {
+  const bool in_brackets = text.starts_with('[');
+  if (in_brackets && !text.ends_with(']')) expected("a list such as a,b or [a, b]", text);
+  const std::string inside = in_brackets ? text.substr(1, text.size() - 2) : text;
   std::vector<std::string> items;
-  if (text.empty()) return items;
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    while (in_brackets && begin < end && inside[begin] == ' ') ++begin;
+    while (in_brackets && begin < end && inside[end - 1] == ' ') --end;
+    items.push_back(inside.substr(begin, end - begin));
+  };
+  if (inside.empty()) return items;
   std::size_t begin = 0;
-  for (std::size_t comma = text.find(','); comma != std::string::npos; comma = text.find(',', begin)) {
-    items.push_back(text.substr(begin, comma - begin));
+  for (std::size_t comma = inside.find(','); comma != std::string::npos; comma = inside.find(',', begin)) {
+    add(begin, comma);
     begin = comma + 1;
   }
-  items.push_back(text.substr(begin));
+  add(begin, inside.size());
   return items;
 }
 
@@ -224,7 +233,7 @@ void OptionBinder::list(const char* key, std::vector<std::string>& member, const
        .help = help,
        .type = "list",
        .get = [&member] { return fmt::format("{}", fmt::join(member, ",")); },
-       .set = [set_list](const std::string& text) { set_list(split_at_commas(text)); },
+       .set = [set_list](const std::string& text) { set_list(split_list(text)); },
        .get_list = [&member] { return member; },
        .set_list = set_list});
 }

@@ -220,6 +220,23 @@ TEST_F(OptionsTest, OverridesByKey) {
   EXPECT_TRUE(outer_.sets.empty());
 }
 
+/// As --check-config prints lists; other brackets belong to an item.
+TEST_F(OptionsTest, AListOfACommandLineMayHaveBrackets) {
+  for (const char* text : {"sets=[a=b:test,y z]", "sets=[ a=b:test , y z ]"}) {
+    apply_override(binder_, text);
+    EXPECT_EQ(outer_.sets, (std::vector<std::string>{"a=b:test", "y z"})) << text;
+  }
+  apply_override(binder_, "sets=[]");
+  EXPECT_TRUE(outer_.sets.empty());
+  apply_override(binder_, "sets=x,data[1], y");
+  EXPECT_EQ(outer_.sets, (std::vector<std::string>{"x", "data[1]", " y"}));
+  for (const char* text : {"[", "[a,b", "[a],b"}) {
+    EXPECT_THAT([&] { apply_override(binder_, fmt::format("sets={}", text)); },
+                ThrowsMessage<UsageFailure>(
+                    fmt::format("override sets: expected a list such as a,b or [a, b], found '{}'", text)));
+  }
+}
+
 TEST_F(OptionsTest, BadOverridesNameTheKey) {
   EXPECT_THAT([&] { apply_override(binder_, "layers"); },
               ThrowsMessage<UsageFailure>("override 'layers': expected key=value"));
