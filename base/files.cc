@@ -69,19 +69,41 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   if (descriptor_ < 0) fail("write {}: committed twice", target_.string());
+  const WatchedCall watched;
+  if (!temporary_.empty() && ::fsync(descriptor_) != 0) fail("write {}: fsync: {}", target_.string(), system_error());
+}
+
+void AtomicFile::commit() {
+  sync();
   if (temporary_.empty()) {
     ::close(std::exchange(descriptor_, -1));
     return;
   }
   const WatchedCall watched;
-  if (::fsync(descriptor_) != 0) fail("write {}: fsync: {}", target_.string(), system_error());
   if (::rename(temporary_.c_str(), target_.c_str()) != 0)
     fail("write {}: rename: {}", target_.string(), system_error());
   ::close(std::exchange(descriptor_, -1));
   const auto folder = target_.parent_path();
   sync_folder(folder.empty() ? std::filesystem::path(".") : folder);
+}
+
+void AtomicFile::take_back() {
+  if (descriptor_ < 0 && !temporary_.empty()) ::unlink(target_.c_str());
+}
+
+void AtomicFile::commit_both(AtomicFile& first, AtomicFile& second) {
+  first.sync();
+  second.sync();
+  try {
+    first.commit();
+    second.commit();
+  } catch (...) {
+    second.take_back();
+    first.take_back();
+    throw;
+  }
 }
 
 void write_file_atomically(const std::filesystem::path& target, std::string_view content) {

@@ -48,7 +48,14 @@ class AtomicFile {
   /// Makes the file visible and durable. Throws Failure on error; a previous file of that name is then intact.
   void commit();
 
+  /// Makes two new files visible and durable, both or neither: both are complete on disk before the first is renamed,
+  /// which is removed if the second cannot be. Only a crash between the renames leaves the first alone. Throws Failure.
+  static void commit_both(AtomicFile& first, AtomicFile& second);
+
  private:
+  void sync();       // the data, under its temporary name
+  void take_back();  // removes it if it is visible
+
   std::filesystem::path target_, temporary_;
   int descriptor_ = -1;
 };

@@ -174,8 +174,7 @@ class KeptPairs {
   }
 
   void commit(std::int64_t pairs) {
-    source_.commit();
-    target_.commit();
+    AtomicFile::commit_both(source_, target_);
     spdlog::info("--keep-below {}: kept {} of {} pairs, dropped {}", limit_, kept_, pairs, pairs - kept_);
   }
 

@@ -60,6 +60,33 @@ TEST_F(AtomicFileTest, ReplacesAndKeepsThePreviousUntilCommit) {
   EXPECT_EQ(read_file(file_), std::string(200000, 'n'));
 }
 
+TEST_F(AtomicFileTest, TwoFilesAppearTogether) {
+  AtomicFile first(file_), second(folder_ / "other");
+  first.write("one");
+  second.write("two");
+  AtomicFile::commit_both(first, second);
+  EXPECT_EQ(read_file(file_) + read_file(folder_ / "other"), "onetwo");
+  EXPECT_EQ(files(), 2U);
+}
+
+/// A folder that came meanwhile stands where one of them should.
+TEST_F(AtomicFileTest, TwoFilesAppearBothOrNeither) {
+  for (const bool blocks_second : {true, false}) {
+    const fs::path occupied = folder_ / (blocks_second ? "second" : "first");
+    {
+      AtomicFile first(folder_ / "first"), second(folder_ / "second");
+      first.write("one");
+      second.write("two");
+      fs::create_directories(occupied / "x");
+      EXPECT_THAT([&] { AtomicFile::commit_both(first, second); },
+                  ThrowsMessage<Failure>(StartsWith("write " + occupied.string() + ": rename: ")));
+    }
+    EXPECT_TRUE(fs::exists(occupied / "x")) << "not ours";
+    fs::remove_all(occupied);
+    EXPECT_EQ(files(), 0U);
+  }
+}
+
 TEST_F(AtomicFileTest, UseAfterCommitIsAFailure) {
   AtomicFile file(file_);
   file.commit();

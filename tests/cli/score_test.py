@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import unittest
@@ -11,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from cases import NmtTest, nmt, train_tiny_model  # noqa: E402
-from system import BIN  # noqa: E402
+from system import BIN, wait_for  # noqa: E402
 
 
 def setUpModule() -> None:
@@ -68,6 +69,21 @@ class ScoreTest(NmtTest):
             expected = "".join(line for line, nat in zip(lines, nats, strict=True) if nat < limit)
             self.assertEqual(Path(f"kept.{side}").read_text(encoding="utf-8"), expected)
         self.assertEqual(list(Path().glob("*.tmp.*")), [])
+
+    def test_kept_pairs_are_written_both_or_not_at_all(self) -> None:
+        os.mkfifo("late.en")
+        command = f"{self.PAIRS.replace('toy2.en', 'late.en')} --keep-below 99 --output both.en both.de"
+        with subprocess.Popen(
+            [BIN / "nmt", *command.split()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as program:
+            with Path("late.en").open("wb") as pipe:  # opens once the program reads
+                wait_for("the files aside", lambda: len(list(Path().glob("both.*.tmp.*"))) == 2)
+                Path("both.de/occupied").mkdir(parents=True)
+                pipe.write(Path("toy2.en").read_bytes())
+            error = program.communicate()[1]
+        self.assertEqual(program.returncode, 1, error)
+        self.assertIn("write both.de: rename: ", error)
+        self.assertEqual([path.name for path in Path().glob("both.*")], ["both.de"])
 
     def test_pairs_that_cannot_be_scored_are_refused(self) -> None:
         Path("there").write_text("kept\n", encoding="utf-8")
