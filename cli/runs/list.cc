@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <utility>
 
 #include "base/clock.h"
 #include "cli/runs/run_commands.h"
@@ -13,6 +14,8 @@
 
 namespace babelring {
 namespace {
+
+constexpr std::size_t max_evals = 100000;  // that `nmt run show` reads
 
 std::string joined(const json::object& run, std::string_view name) {
   const json::value* member = run.if_contains(name);
@@ -34,6 +37,23 @@ std::string eval_text(const json::object* eval) {
   if (const auto loss = get_number(*eval, "loss")) text += fmt::format(", loss {:.4f}", *loss);
   if (const auto excess = get_number(*eval, "excess")) text += fmt::format(", excess {:.4f}", *excess);
   return text;
+}
+
+/// The evaluation after the most updates on each set but `main`, in the order in which the sets come first.
+std::vector<json::object> newest_on_other_sets(const std::vector<json::object>& evals, std::string_view main) {
+  std::vector<json::object> newest;
+  for (const json::object& eval : evals) {
+    const std::string set = get_text(eval, "set");
+    if (set == main) continue;
+    const auto same = [&](const json::object& other) { return get_text(other, "set") == set; };
+    const auto found = std::find_if(newest.begin(), newest.end(), same);
+    if (found == newest.end()) {
+      newest.push_back(eval);
+    } else if (get_number(eval, "update").value_or(0) >= get_number(*found, "update").value_or(0)) {
+      *found = eval;
+    }
+  }
+  return newest;
 }
 
 std::string with_unit(std::optional<double> number, int decimals, const char* unit) {
@@ -77,7 +97,7 @@ void print_health(const json::object& health, const Screen& screen) {
 
 }  // namespace
 
-void print_run(const json::object& run, const Screen& screen) {
+void print_run(const json::object& run, const std::vector<json::object>& evals, const Screen& screen) {
   const auto line = [&](const char* name, const std::string& value, Colour colour = Colour::none) {
     if (value.empty()) return;
     screen.out << screen.coloured(fmt::format("{:<16}", name), Colour::grey) << screen.coloured(value, colour) << '\n';
@@ -110,7 +130,12 @@ void print_run(const json::object& run, const Screen& screen) {
   if (const json::object* progress = get_object(run, "progress")) line("progress", progress_text(*progress));
   line("left", get_number(run, "eta_seconds") ? seconds_text(*get_number(run, "eta_seconds")) : "");
   line("best", eval_text(get_object(run, "best")));
-  line("last validation", eval_text(get_object(run, "last_eval")));
+  const json::object* last = get_object(run, "last_eval");
+  line("last validation", eval_text(last));
+  const char* name = "other sets";
+  for (const json::object& eval : newest_on_other_sets(evals, last == nullptr ? "" : get_text(*last, "set"))) {
+    line(std::exchange(name, ""), eval_text(&eval));
+  }
   line("version", text_of(run, "version"));
 }
 
@@ -133,7 +158,8 @@ void add_run_show(CLI::App& run) {
     } else if (arguments->chosen.as_json) {
       screen.out << to_text(found) << '\n';
     } else {
-      print_run(found, screen);
+      const std::string evals = fmt::format("/runs/{}/evals", text_of(found, "id"));
+      print_run(found, api.get_items(evals, max_evals), screen);
     }
   });
 }

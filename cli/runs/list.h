@@ -1,14 +1,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/runs/screen.h"
 #include "client/api_client.h"
 
 namespace babelring {
 
-/// Prints a run as lines "name  value". Omits absent members.
-void print_run(const json::object& run, const Screen& screen);
+/// Prints a run as lines "name  value", at the end the newest of `evals`, the run's evaluations, on each set other than
+/// that of its last validation. Omits absent members.
+void print_run(const json::object& run, const std::vector<json::object>& evals, const Screen& screen);
 
 struct ListRequest {
   std::string state, text;  // empty: any

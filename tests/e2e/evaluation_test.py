@@ -100,7 +100,7 @@ class OtherSetsTest(SystemTest):
     def test_two_sets_are_scored_by_two_ranks_and_stored_shown_and_reported(self) -> None:
         text = toy_corpus(self.folder, 40, 3)
         prepare(self.folder / "general", text, text, "--keep-held-out", "--vocabulary", self.prepared / "spm.model")
-        sets = f"validation.other_sets=general={self.folder / 'general'},own={self.prepared}:test"
+        sets = f"validation.other_sets=[general={self.folder / 'general'}, own={self.prepared}:test]"
         server = self.server()
         often = ["training.stop_after=40u", "validation.every=20u", "validation.bleu_every=40u", sets]
         self.finish_run(server=server.address, overrides=often)
@@ -116,6 +116,11 @@ class OtherSetsTest(SystemTest):
             self.assertFalse(general["best"] or own["best"])
         shown = server.get(f"/api/v1/runs/{run}")
         self.assertEqual({shown["best"]["set"], shown["last_eval"]["set"]}, {"valid"})
+        words = [run, "--server", server.address, "--token-file", server.folder / "admin.token"]
+        lines = call("nmt", "run", "show", *words, check=True).stdout.splitlines()
+        self.assertRegex(lines[-4], r"^last validation +update 40, valid, sacreBLEU ")
+        self.assertRegex(lines[-3], r"^other sets +update 40, general, sacreBLEU ")
+        self.assertRegex(lines[-2], r"^ +update 40, own, sacreBLEU ")
         self.assertEqual(server.stop(), 0)
         words = ["--checkpoint", self.folder / "run", "--data", self.folder / "general", "--set", "valid", "--json"]
         alone = json.loads(call("nmt", "evaluate", *words, "--beam", 2, check=True).stdout)

@@ -13,6 +13,7 @@ namespace babelring {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// Three runs as `nmt run list` shows them.
 std::string listed(int width) {
@@ -67,9 +68,12 @@ TEST(ListRuns, NeverDropsTheHealthAndCutsItLast) {
 
 using testing::HasSubstr;
 
-std::string shown(const std::string& run) {
+std::string shown(const std::string& run, const std::string& evals = "[]") {
   std::ostringstream out;
-  print_run(parse_json(run).value().as_object(), {.out = out});
+  std::vector<json::object> items;
+  const json::value parsed = parse_json(evals).value();
+  for (const json::value& item : parsed.as_array()) items.push_back(item.as_object());
+  print_run(parse_json(run).value().as_object(), items, {.out = out});
   return out.str();
 }
 
@@ -81,6 +85,19 @@ TEST(ShowRun, ShowsHealthAndAdvice) {
   EXPECT_THAT(text, HasSubstr("health          Failed at update 900: rank 2 on birch: CUDA out of memory\n"));
   EXPECT_THAT(text, HasSubstr("what to do      Resume\n"));
   EXPECT_THAT(text, HasSubstr("  learning      Training loss 3.21\n"));
+}
+
+/// An older checkpoint may be evaluated last.
+TEST(ShowRun, ShowsTheNewestEvaluationOfEachSet) {
+  const std::string run = R"({"id":"r","state":"running","last_eval":{"update":2000,"set":"valid","loss":3.5}})";
+  const std::string text =
+      shown(run, R"([{"update":1000,"set":"valid","loss":4},{"update":1000,"set":"general","loss":5},
+    {"update":2000,"set":"valid","loss":3.5},{"update":2000,"set":"general","sacrebleu":20.5,"loss":4.5},
+    {"update":2000,"set":"train","loss":3},{"update":1000,"set":"general","loss":5}])");
+  EXPECT_THAT(text, HasSubstr("last validation update 2,000, valid, loss 3.5000\n"
+                              "other sets      update 2,000, general, sacreBLEU 20.50, loss 4.5000\n"
+                              "                update 2,000, train, loss 3.0000\n"));
+  EXPECT_THAT(shown(run), Not(HasSubstr("other sets")));
 }
 
 TEST(ShowRun, DrawsProgressForEachKindOfLimit) {
