@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs everything Babelring needs, by package name, on Debian 12 (bookworm) and 13 (trixie); where npm is, also the dashboard's
-# packages, of which the build takes what translates in the browser ("try offline").
+# Installs everything Babelring needs, by package name, on Debian 12 (bookworm) and 13 (trixie); where npm is, also ONNX Runtime for
+# browsers, from which the build takes what translates there (the dashboard's "try offline").
 #
 #   scripts/setup.sh            what building and running need
 #   scripts/setup.sh --test     also what only the tests and checks need (a browser only where there is Node)
@@ -96,7 +96,7 @@ Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, git, pkg-config; ccache if you like
   Boost 1.81 or newer: headers (Beast, Asio), json, url
   Open MPI 4.1 or 5.0 with mpirun and an ssh client; oneDNN 2.6 or 3; SentencePiece 0.1.97; ICU
-  npm, if the dashboard is to translate in the browser: run 'npm ci' in server/dashboard before the build
+  npm, if the dashboard is to translate in the browser: run 'npm ci' in server/page before the build
   SQLite 3.40, OpenSSL 3, zlib, libzip 1.7, zstd 1.5, jemalloc 5.2, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
   python3 and curl for the scripts; dpkg-deb for the corpus of the quickstart
   tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 19, black, shfmt, shellcheck, ctags, ip, openssl;
@@ -144,11 +144,11 @@ install_packages() {
   rm -f "$log"
 }
 
-# The server is built without them, too, and its page then says what it lacks.
-install_page_packages() {
-  [ -e "$ROOT/server/dashboard/package-lock.json" ] && command -v npm >/dev/null || return 0
-  npm_packages server/dashboard ||
-    warn "npm did not install the packages of server/dashboard (run 'npm ci' there to see why): the page will not translate offline"
+# The server is built without it, too, and its page then says what it lacks.
+install_page_package() {
+  [ -e "$ROOT/server/page/package-lock.json" ] && command -v npm >/dev/null || return 0
+  npm_packages server/page ||
+    warn "npm did not install the package of server/page (run 'npm ci' there to see why): the page will not translate offline"
 }
 
 main() {
@@ -169,7 +169,7 @@ main() {
     mapfile -t absent < <(missing)
     [ ${#absent[@]} -eq 0 ] || die "apt-get succeeded, yet these are missing: ${absent[*]}"
   fi
-  install_page_packages
+  install_page_package
 }
 
 main "$@"

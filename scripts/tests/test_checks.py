@@ -262,10 +262,10 @@ class Setup(Tree):
         self.assertNotIn(" install ", (self.root / "calls").read_text())
 
     def set_up_page(self, npm: str) -> subprocess.CompletedProcess[str]:
-        """Runs a copy of setup.sh in a tree with a dashboard, where nothing of Debian is missing and npm is the given script."""
+        """Runs a copy of setup.sh in a tree with a page, where nothing of Debian is missing and npm is the given script."""
         self.write("bin/dpkg-query", '#!/bin/sh\nfor name; do echo "$name installed"; done\n')
         self.write("bin/npm", f"#!/bin/sh\necho called >>{self.root}/calls\n{npm}\n")
-        self.write("server/dashboard/package-lock.json", "{}")
+        self.write("server/page/package-lock.json", "{}")
         for name in ("setup.sh", "lib/common.sh"):
             self.write(f"scripts/{name}", (ROOT / "scripts" / name).read_text(encoding="utf-8"))
         for name in ("bin/dpkg-query", "bin/npm", "scripts/setup.sh"):
@@ -282,7 +282,7 @@ class Setup(Tree):
             self.skipTest("neither Debian 12 nor 13")
         return done
 
-    def test_the_packages_of_the_page_are_installed_once(self) -> None:
+    def test_the_package_of_the_page_is_installed_once(self) -> None:
         install = "mkdir -p node_modules && touch -d '+1 minute' node_modules/.package-lock.json"
         for _ in range(2):
             done = self.set_up_page(install)

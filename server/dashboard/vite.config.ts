@@ -30,7 +30,7 @@ function noPublicServer(): Plugin {
 }
 
 /// Leaves ONNX Runtime's WebAssembly file out of dist/, as it has 14 MB and dist/ is in git. server/page/embed.cmake takes it from the
-/// package, by the digest and the name that dist/onnx_runtime.sha256 has.
+/// package of server/page/package.json, by the digest and the name that dist/onnx_runtime.sha256 has.
 function withoutRuntime(): Plugin {
   return {
     name: 'without-runtime',

@@ -230,7 +230,7 @@ async function exportCheckpoint(page) {
 async function checkAbsentRuntime(page, panel) {
   assert.match(
     await panel.locator('[role=alert]').innerText(),
-    /^Not ready: this server was built without ONNX Runtime, .* install npm, run "npm ci" in server\/dashboard and build it again\.$/,
+    /^Not ready: this server was built without ONNX Runtime, .* install npm, run "npm ci" in server\/page and build it again\.$/,
   );
   await checkAxe(page, 'a server without ONNX Runtime');
   await shoot(options, page, 'walk-offline-absent', false);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import re
 import subprocess
 import tempfile
@@ -68,7 +69,7 @@ class EmbedTest(unittest.TestCase):
     def test_without_it_the_page_is_whole_and_the_build_says_what_it_lacks(self) -> None:
         for absent in ("", str(self.runtime)):
             self.assertRegex(
-                self.embed(absent), r"Without ONNX Runtime.*cannot translate offline.*run 'npm ci' in server/"
+                self.embed(absent), r"Without ONNX Runtime.*cannot translate offline.*run 'npm ci' in server/page"
             )
             self.assertEqual(list(self.rows()), ["assets/app-Daq69PXK.js", "assets/zoo-4byDm7i3.css", "index.html"])
 
@@ -96,10 +97,18 @@ class EmbedTest(unittest.TestCase):
         self.assertFalse((dist / name).exists(), "14 MB that are not in git")
         asking = [file.name for file in (dist / "assets").glob("*.js") if Path(name).name in file.read_text("utf-8")]
         self.assertTrue(any(file.startswith("run_offline") for file in asking), asking)
-        installed = ROOT / "server/dashboard/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm"
+        installed = ROOT / "server/page/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm"
         if not installed.exists():
-            self.skipTest("the packages of `npm ci` in server/dashboard are not installed")
+            self.skipTest("the package of `npm ci` in server/page is not installed")
         self.assertEqual(hashlib.sha256(installed.read_bytes()).hexdigest(), digest)
+
+    def test_the_server_and_the_page_are_built_with_the_same_version(self) -> None:
+        found = []
+        for folder in ("page", "dashboard"):
+            lock = json.loads((ROOT / "server" / folder / "package-lock.json").read_text(encoding="utf-8"))
+            package = lock["packages"]["node_modules/onnxruntime-web"]
+            found.append((package["version"], package["integrity"]))
+        self.assertEqual(found[0], found[1])
 
 
 if __name__ == "__main__":

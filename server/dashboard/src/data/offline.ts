@@ -12,7 +12,7 @@ export async function requireRuntime(): Promise<void> {
   if (answer?.status !== 404) return;
   throw new Error(
     'this server was built without ONNX Runtime, which translates in the browser: where it is built, install npm, run "npm ci" in ' +
-      'server/dashboard and build it again',
+      'server/page and build it again',
   );
 }
 
