@@ -42,7 +42,8 @@ Context CachedDecoder::context() {
           .saved = saved_,
           .scratch = scratch_,
           .dtype = model_.compute_dtype(),
-          .packed_weights = &packed_};
+          .packed_weights = &packed_,
+          .matmul_input = matmul_input_};
 }
 
 void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows,

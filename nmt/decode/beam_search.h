@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nmt/decode/sentence_beam.h"
@@ -35,6 +37,10 @@ class CachedDecoder {
   /// The next tokens of a row of the last step. Valid until the next step.
   NextTokens next(std::int32_t row) const;
 
+  /// See Context::matmul_input.
+  using MatmulInput = std::function<void(const Parameter& weight, ConstTensor x)>;
+  void observe_inputs(MatmulInput observer) { matmul_input_ = std::move(observer); }
+
   /// Bytes of the packed weights.
   std::size_t packed_bytes() const { return packed_.bytes(); }
 
@@ -48,6 +54,7 @@ class CachedDecoder {
   Backend& backend_;
   PackedWeights packed_;
   Arena batch_, saved_, scratch_;  // batch_ is reset by start() only
+  MatmulInput matmul_input_;
   std::vector<std::int32_t> source_offsets_;
   std::vector<Tensor> encoder_keys_values_;  // per layer: projected encoder output, [source tokens, 2 width]
   std::vector<Tensor> caches_;               // per layer: cached keys and values, [max rows, capacity * 2 width]
@@ -76,6 +83,9 @@ class BeamSearch {
   /// least one. An empty source is translated like any other. Throws UsageFailure if an option is out of range.
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
                                               const BeamOptions& options);
+
+  /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.
+  void observe_inputs(CachedDecoder::MatmulInput observer) { decoder_.observe_inputs(std::move(observer)); }
 
   /// Bytes of the packed weights.
   std::size_t packed_bytes() const { return decoder_.packed_bytes(); }

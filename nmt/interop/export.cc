@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json/array.hpp>
 #include <cmath>
 #include <utility>
 
@@ -14,9 +13,7 @@
 #include "base/names.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/data/corpus.h"
-#include "nmt/decode/beam_search.h"
 #include "nmt/ops/embedding.h"
-#include "nmt/parallel/device.h"
 #include "nmt/train/checkpointing/training_state.h"
 
 namespace babelring {
@@ -65,52 +62,6 @@ std::string foreign_name(std::string_view pattern, const OurName& ours, const Fo
   const std::size_t place = name.find('?');
   if (place == std::string::npos) return name.append(names.separator).append(kind);
   return name.replace(place, 1, kind);
-}
-
-json::object hypothesis_json(const Vocabulary& vocabulary, const Hypothesis& hypothesis) {
-  return {{"text", vocabulary.decode(hypothesis.ids)},
-          {"ids", json::array(hypothesis.ids.begin(), hypothesis.ids.end())},
-          {"log_probability", hypothesis.log_probability},
-          {"complete", hypothesis.complete}};
-}
-
-/// The best translation of each source by a beam of `beam`, not divided by length.
-std::vector<Hypothesis> best_of(BeamSearch& search, const std::vector<std::vector<std::int32_t>>& sources, int beam) {
-  BeamOptions options;
-  options.beam = beam;
-  options.length_penalty = 0;
-  constexpr std::size_t batch = 2;  // each sentence needs memory for the caches of its longest possible translations
-  std::vector<Hypothesis> best;
-  for (std::size_t begin = 0; begin < sources.size(); begin += batch) {
-    const auto first = sources.begin() + begin;
-    const std::vector<std::span<const std::int32_t>> ids(first, first + std::min(batch, sources.size() - begin));
-    for (std::vector<Hypothesis>& found : search.search(ids, options)) best.push_back(std::move(found.front()));
-  }
-  return best;
-}
-
-constexpr int conformance_beam = 4;
-
-/// One line for each source, in f32 on the processor.
-void write_conformance(const fs::path& checkpoint, const std::vector<std::string>& lines, const fs::path& file) {
-  const std::unique_ptr<Backend> backend = choose_backend(DeviceChoice::cpu, 0, *make_single_communicator()).backend;
-  const LoadedModel loaded = load_model(checkpoint, *backend, DType::f32);
-  std::vector<std::vector<std::int32_t>> sources;
-  sources.reserve(lines.size());
-  for (const std::string& line : lines) sources.push_back(loaded.vocabulary->encode(line));
-  BeamSearch search(require_transformer(*loaded.model), *backend, PackedWeights::Originals::released);
-  const std::vector<Hypothesis> greedy = best_of(search, sources, 1);
-  const std::vector<Hypothesis> beam = best_of(search, sources, conformance_beam);
-  std::string text;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const json::object line = {{"source", lines[i]},
-                               {"source_ids", json::array(sources[i].begin(), sources[i].end())},
-                               {"greedy", hypothesis_json(*loaded.vocabulary, greedy[i])},
-                               {"beam", conformance_beam},
-                               {"best", hypothesis_json(*loaded.vocabulary, beam[i])}};
-    text += to_text(line) + "\n";
-  }
-  write_file_atomically(file, text);
 }
 
 constexpr std::string_view ctranslate2_usage = R"(With CTranslate2 and SentencePiece:
@@ -163,9 +114,9 @@ marian-decoder -c FOLDER/decoder.yml < source.txt > translation.txt
 constexpr std::string_view bergamot_usage =
     R"(With Bergamot: `config.yml` and the files that it names are what its native
 programs load; in browsers and Node pass the bytes of `model.bin` and `vocab.spm` (for both languages), no shortlist,
-and the options of `config.yml` to `loadTranslationModel` of the package `@browsermt/bergamot-translator`. Its default
-`gemm-precision` has to be replaced: matrices are in 8 bits, and the range of their inputs is measured for each batch
-(`int8shiftAll`).
+and the options of `config.yml` to `loadTranslationModel` of the package `@browsermt/bergamot-translator`. Matrices are in
+8 bits, and the range of their inputs is measured for each batch (`int8shiftAll`), which is more exact than the factors of
+`model.bin`, used without these options (`int8shiftAlphaAll`); without `conformance.jsonl` there are no factors.
 
 The translations of `conformance.jsonl` are those of f32, from which 8 bits differ.
 )";
@@ -354,19 +305,19 @@ std::string export_checkpoint(const fs::path& checkpoint, const ExportOptions& o
   if (fs::exists(fs::symlink_status(target))) {
     throw UsageFailure(fmt::format("export: {} exists already", output.string()));
   }
-  std::optional<ExportedModel> model = ExportedModel::load(checkpoint);
+  ExportedModel model = ExportedModel::load(checkpoint);
+  require_arithmetic(model.config.model, options.format);
   const bool may_omit = options.format == ExportFormat::huggingface;
-  const std::string omission = may_omit ? huggingface_omission(model->config.model) : "";
+  const std::string omission = may_omit ? huggingface_omission(model.config.model) : "";
   try {
     fs::create_directories(target.parent_path());
     const ScratchFolder scratch(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));
     const bool is_archive = options.format == ExportFormat::argos;
     const fs::path folder = scratch.path() / (is_archive ? argos_folder(options) : "complete");
     fs::create_directory(folder);
-    write_format(*model, options, folder);
-    write_file_atomically(folder / "README.md", model_card(*model, options, target.filename().string()));
-    model.reset();  // its pages, before the model that translates
-    if (!options.sources.empty()) write_conformance(checkpoint, options.sources, folder / "conformance.jsonl");
+    if (!options.sources.empty()) write_conformance(model, options.sources, folder / "conformance.jsonl");
+    write_format(model, options, folder);
+    write_file_atomically(folder / "README.md", model_card(model, options, target.filename().string()));
     sync_folder(folder);
     const fs::path archive = scratch.path() / "archive";
     if (is_archive) write_zip(folder, scratch.path(), archive);

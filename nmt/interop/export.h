@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ struct ExportedModel {
   TrainConfig config;
   Vocabulary vocabulary;
   TensorFiles weights;  // mapped; f32, by the names of nmt/layers
+  /// For each matmul's weight, by its name: the largest magnitude in its input at each of its matmuls in the greedy
+  /// translations of ExportOptions::sources.
+  std::map<std::string, std::vector<float>> inputs = {};
 };
 
 /// Which axis of a module's tensors is that of the residual stream: of a table and of a Linear that reads the stream
@@ -124,16 +128,21 @@ void write_huggingface(const ExportedModel& model, const std::filesystem::path& 
 std::string huggingface_omission(const ModelConfig& model);
 
 /// Writes what marian-decoder 1.12 loads into an existing folder: model.npz, decoder.yml and vocab.spm, or source.spm
-/// and target.spm if the vocabulary has a second model for the target. Throws UsageFailure that names each option whose
-/// arithmetic Marian lacks, Failure if a tensor has 4 GiB or more.
+/// and target.spm if the vocabulary has a second model for the target. The model must have its arithmetic. Throws
+/// Failure if a tensor has 4 GiB or more.
 void write_marian(const ExportedModel& model, const std::filesystem::path& folder);
 
-/// Writes what Bergamot loads into an existing folder: model.bin (matrices in 8 bits, by intgemm), config.yml and the
-/// same vocabularies. Throws UsageFailure that names each option whose arithmetic Bergamot lacks.
+/// Writes what Bergamot loads into an existing folder: model.bin (matrices in 8 bits, by intgemm, and, if
+/// ExportedModel::inputs are known, a factor for the input of each), config.yml and the same vocabularies. The
+/// model must have its arithmetic.
 void write_bergamot(const ExportedModel& model, const std::filesystem::path& folder);
 
 enum class ExportFormat { ctranslate2, argos, huggingface, marian, bergamot };
 const Choices<ExportFormat>& export_formats();
+
+/// Throws UsageFailure that names each option of the model whose arithmetic the program lacks (Marian and Bergamot) and
+/// the value that it needs.
+void require_arithmetic(const ModelConfig& model, ExportFormat format);
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::ctranslate2;
@@ -149,6 +158,13 @@ void check_languages(const ExportOptions& options);
 std::string argos_folder(const ExportOptions& options);
 /// Writes model/, what write_ctranslate2() writes, sentencepiece.model and metadata.json into an existing folder.
 void write_argos(const ExportedModel& model, const ExportOptions& options, const std::filesystem::path& folder);
+
+/// Beam of the translations in conformance.jsonl.
+inline constexpr int conformance_beam = 4;
+
+/// Writes a line for each source: its ids, our greedy translation and the best of a beam, in f32 on the processor. Sets
+/// ExportedModel::inputs.
+void write_conformance(ExportedModel& model, const std::vector<std::string>& lines, const std::filesystem::path& file);
 
 /// Writes all files below the folder into a new zip archive, by their names relative to `root`, not compressed, dated
 /// 1980-01-01, so that the same files give the same bytes. Durable. Throws Failure if that fails.

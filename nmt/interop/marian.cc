@@ -62,29 +62,6 @@ constexpr FormatNames npz_names = {.separator = "",
 constexpr std::string_view output_bias_name = "decoder_ff_logit_out_b";
 constexpr std::string_view options_name = "special:model.yml";
 
-/// Throws a UsageFailure that names each option of the model that `program` has no arithmetic for, and the value that
-/// it needs. Marian's attention reads keys and values before the norm of a pre-norm layer; its GELU is another
-/// function.
-void require_arithmetic(const ModelConfig& model, std::string_view program, std::int64_t multiple) {
-  std::vector<std::string> changes;
-  const auto require = [&](bool holds, std::string_view needed, const auto& found) {
-    if (!holds) changes.push_back(fmt::format("model.{} (found {})", needed, found));
-  };
-  constexpr double epsilon = 1e-6;
-  require(model.norm == NormPosition::post, "norm: post", "pre");
-  require(model.norm_epsilon == epsilon, "norm_epsilon: 1e-6", model.norm_epsilon);
-  require(model.positions == PositionSpacing::marian, "positions: marian", "sinusoid");
-  require(model.decoder_start == DecoderStart::zero, "decoder_start: zero", "bos");
-  require(model.activation != Activation::gelu, "activation: relu or swish", "gelu");
-  const std::string width = fmt::format("width: a multiple of {}", multiple);
-  const std::string inner = fmt::format("inner: a multiple of {}", multiple);
-  require(model.width % multiple == 0, width, model.width);
-  require(model.inner % multiple == 0, inner, model.inner);
-  if (!changes.empty()) {
-    throw UsageFailure(fmt::format("export: {} needs a model with {}", program, fmt::join(changes, ", ")));
-  }
-}
-
 /// A tensor as Marian names and shapes it: vectors have one row, matrices but embeddings are [in, out].
 struct MarianTensor {
   std::int64_t rows = 1, columns = 0;
@@ -128,6 +105,29 @@ MarianTensors marian_tensors(const ExportedModel& model, std::int64_t pieces) {
                                               return bias;
                                             }};
   return tensors;
+}
+
+/// Adds NAME_QuantMultA for the input x of each matmul with the matrix NAME, the factor that brings x to 8 bits: 127 /
+/// (mean + 1.1 sigma) of the max|x| of its matmuls (Bergamot's scripts/alphas/extract_stats.py). The table of the
+/// output projection is called `none` where a shortlist chooses rows.
+void add_input_factors(const ExportedModel& model, MarianTensors& tensors) {
+  for (const ForeignTensor& foreign : foreign_tensors(model.weights, npz_names)) {
+    const auto found = model.inputs.find(foreign.ours);
+    if (found == model.inputs.end()) continue;
+    double sum = 0, squares = 0;
+    for (const float largest : found->second) {
+      sum += largest;
+      squares += static_cast<double>(largest) * largest;
+    }
+    const auto count = static_cast<double>(found->second.size());
+    const double mean = sum / count, sigma = std::sqrt(std::max(0.0, squares / count - mean * mean));
+    const auto factor = static_cast<float>(127 / (mean + 1.1 * sigma));
+    const auto add = [&](const std::string& name) {
+      tensors[name + "_QuantMultA"] = {.columns = 1, .values = [factor] { return std::vector<float>{factor}; }};
+    };
+    add(foreign.name);
+    if (!foreign.ours.ends_with(".weight")) add("none");
+  }
 }
 
 /// The options of a model, which both files have inside.
@@ -280,9 +280,33 @@ std::string write_vocabularies(const Vocabulary& vocabulary, const fs::path& fol
 
 }  // namespace
 
+// Marian's attention reads keys and values before the norm of a pre-norm layer; its GELU is another function.
+void require_arithmetic(const ModelConfig& model, ExportFormat format) {
+  if (format != ExportFormat::marian && format != ExportFormat::bergamot) return;
+  const bool is_marian = format == ExportFormat::marian;
+  const std::int64_t multiple = is_marian ? 1 : 64;  // columns of intgemm's tiles
+  std::vector<std::string> changes;
+  const auto require = [&](bool holds, std::string_view needed, const auto& found) {
+    if (!holds) changes.push_back(fmt::format("model.{} (found {})", needed, found));
+  };
+  constexpr double epsilon = 1e-6;
+  require(model.norm == NormPosition::post, "norm: post", "pre");
+  require(model.norm_epsilon == epsilon, "norm_epsilon: 1e-6", model.norm_epsilon);
+  require(model.positions == PositionSpacing::marian, "positions: marian", "sinusoid");
+  require(model.decoder_start == DecoderStart::zero, "decoder_start: zero", "bos");
+  require(model.activation != Activation::gelu, "activation: relu or swish", "gelu");
+  const std::string width = fmt::format("width: a multiple of {}", multiple);
+  const std::string inner = fmt::format("inner: a multiple of {}", multiple);
+  require(model.width % multiple == 0, width, model.width);
+  require(model.inner % multiple == 0, inner, model.inner);
+  if (!changes.empty()) {
+    throw UsageFailure(
+        fmt::format("export: {} needs a model with {}", is_marian ? "Marian" : "Bergamot", fmt::join(changes, ", ")));
+  }
+}
+
 void write_marian(const ExportedModel& model, const fs::path& folder) {
   const ModelConfig& config = model.config.model;
-  require_arithmetic(config, "Marian", 1);
   const std::int64_t pieces = model.vocabulary.size();
   MarianTensors tensors = marian_tensors(model, pieces);
   // The output projection of Marian's newer models is [pieces, width], as ours; Bergamot's 8 bits need the older form.
@@ -302,10 +326,11 @@ void write_marian(const ExportedModel& model, const fs::path& folder) {
 
 void write_bergamot(const ExportedModel& model, const fs::path& folder) {
   const ModelConfig& config = model.config.model;
-  constexpr std::int64_t columns = 64, rows = 8;  // tiles of intgemm
-  require_arithmetic(config, "Bergamot", columns);
+  constexpr std::int64_t rows = 8;  // of intgemm's tiles
   const std::int64_t pieces = (model.vocabulary.size() + rows - 1) / rows * rows;
-  write_binary(marian_tensors(model, pieces), model_options(config, pieces), folder / "model.bin");
+  MarianTensors tensors = marian_tensors(model, pieces);
+  add_input_factors(model, tensors);
+  write_binary(tensors, model_options(config, pieces), folder / "model.bin");
   write_file_atomically(folder / "config.yml",
                         "relative-paths: true\nmodels:\n  - model.bin\n" +
                             write_vocabularies(model.vocabulary, folder) +

@@ -93,6 +93,8 @@ struct Context {
   const EmbeddingRows* embedding_rows = nullptr;  // only if embeddings and output projection have one table
   /// Called by forward before it reads a parameter. May be empty.
   std::function<void(const Parameter&)> before_read;
+  /// Called by forward with the input of each matmul, [rows, in], and its weight. May be empty.
+  std::function<void(const Parameter& weight, ConstTensor x)> matmul_input;
   /// Called by backward when a parameter's gradient is complete for this micro-batch. May be empty.
   std::function<void(const Parameter&)> gradient_ready;
 
@@ -102,6 +104,9 @@ struct Context {
   }
   void will_read(const Parameter* parameter) const {
     if (parameter != nullptr && before_read) before_read(*parameter);
+  }
+  void will_multiply(const Parameter& weight, ConstTensor x) const {
+    if (matmul_input) matmul_input(weight, x);
   }
   void ready(const Parameter* parameter) const {
     if (parameter != nullptr && gradient_ready) gradient_ready(*parameter);

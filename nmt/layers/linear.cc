@@ -21,6 +21,7 @@ Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x) const {
 LinearForward Linear::forward_op(const Context& context, ConstTensor x, Tensor y) const {
   context.will_read(weight_);
   context.will_read(bias_);
+  context.will_multiply(*weight_, x);
   return {.x = x,
           .weight = weight_->compute,
           .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),

@@ -52,6 +52,7 @@ LinearForward OutputProjectionLoss::logits_op(const Context& context, ConstTenso
 Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const {
   context.will_read(projection_);
   context.will_read(bias_);
+  context.will_multiply(*projection_, hidden);
   Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
   context.backend.run(logits_op(context, hidden, logits));
   return logits;

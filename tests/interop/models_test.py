@@ -126,7 +126,8 @@ class TransformersTest(ExportedModelTest):
 @needs_packages
 class BergamotTest(ExportedModelTest):
     def require_equal(self, fraction: float, model: str, *vocabulary: str) -> None:
-        """Bergamot's translations of 300 lines, in 8 bits, have to be those of our f32 for at least `fraction` of them."""
+        """Bergamot's translations of 300 lines, in 8 bits, have to be those of our f32 for at least `fraction` of them; with the factors
+        of the file instead of ranges that it measures for 0.05 less."""
         words = "model.norm=post model.norm_epsilon=1e-6 model.positions=marian model.decoder_start=zero "
         words += "model.width=64 model.inner=128 " + model
         folder = self.exported("bergamot", 300, words, *vocabulary)
@@ -134,6 +135,7 @@ class BergamotTest(ExportedModelTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(counts["lines"], 300 + len(AWKWARD))
         self.assertGreaterEqual(counts["equal"] / counts["lines"], fraction, done.stdout)
+        self.assertGreaterEqual(counts["with_factors"] / counts["lines"], fraction - 0.05, done.stdout)
 
     def test_translations_of_one_table_that_is_filled_up(self) -> None:
         self.require_equal(0.45, "model.activation=swish", "--symbols", ">>back<<,<sep>,<third>")

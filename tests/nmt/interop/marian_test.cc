@@ -259,7 +259,8 @@ TEST_F(MarianTest, BinaryHasMatricesIn8BitsAndTablesOfWholeTiles) {
   const std::string options = "  tied_embeddings: none\n  output_bias: true\n";
   const fs::path output = exported(marian_options + options, ExportFormat::bergamot);
   const Binary file(output / "model.bin");
-  EXPECT_EQ(file.tensors.size(), 5U + 2 * 16 + 26);
+  const std::size_t matrices = 2 * 6 + 10 + 1;  // whose inputs have factors, that of the output under two names
+  EXPECT_EQ(file.tensors.size(), 5U + 2 * 16 + 26 + matrices + 1);
   // 34 pieces and 6 that are never chosen.
   std::vector<float> table = with_sines_first(ours("decoder.embedding"), 64);
   table.resize(40 * 64);
@@ -283,6 +284,35 @@ TEST_F(MarianTest, BinaryHasMatricesIn8BitsAndTablesOfWholeTiles) {
   EXPECT_EQ(file.tensors.at("special:model.yml").shape.at(0), static_cast<std::int64_t>(model_options.find('\0')) + 1);
   EXPECT_THAT(read_file(output / "config.yml"), HasSubstr("gemm-precision: int8shiftAll\n"));
   EXPECT_EQ(read_file(output / "vocab.spm"), vocabulary_);
+}
+
+TEST_F(MarianTest, BinaryHasAFactorForTheInputOfEachMatrix) {
+  width_ = 64, inner_ = 128;
+  const Binary file(exported(marian_options, ExportFormat::bergamot) / "model.bin");
+  const auto factor = [&](const std::string& name) { return file.tensors.at(name + "_QuantMultA").values().at(0); };
+  // The first layer reads embeddings and positions, of two sentences at a time.
+  const Vocabulary vocabulary = Vocabulary::from_bytes(vocabulary_, "test");
+  const std::vector<float> table = ours("embedding");
+  const std::vector<float> positions = sinusoids(64, model_->config().position_divisor());
+  std::vector<double> largest((lines.size() + 1) / 2);
+  for (std::size_t line = 0; line < lines.size(); ++line) {
+    std::vector<std::int32_t> ids = vocabulary.encode(lines[line]);
+    ids.push_back(eos_id);
+    for (std::size_t i = 0; i < ids.size() * 64; ++i) {
+      const auto element = static_cast<std::size_t>(ids[i / 64]) * 64 + i % 64;
+      largest[line / 2] = std::max(largest[line / 2], std::abs(8.0 * table[element] + positions[i]));
+    }
+  }
+  double mean = 0, variance = 0;
+  for (const double value : largest) mean += value / static_cast<double>(largest.size());
+  for (const double value : largest) variance += (value - mean) * (value - mean) / static_cast<double>(largest.size());
+  const double expected = 127 / (mean + 1.1 * std::sqrt(variance));
+  for (const char* name : {"encoder_l1_self_Wq", "encoder_l1_self_Wk", "encoder_l1_self_Wv"}) {
+    EXPECT_NEAR(factor(name), expected, 1e-4 * expected) << name;
+  }
+  EXPECT_EQ(factor("none"), factor("Wemb"));
+  EXPECT_EQ(factor("decoder_l1_context_Wk"), factor("decoder_l1_context_Wv"));
+  EXPECT_NE(factor("decoder_l1_context_Wk"), factor("decoder_l1_context_Wq"));
 }
 
 TEST_F(MarianTest, RefusesEachOptionThatMarianLacksByNameAndValue) {
