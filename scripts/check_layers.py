@@ -93,7 +93,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"boost/asio", ("server/", "client/"), "Asio"),
     (r"(cuda|cublas|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
     (r"nccl", ("nmt/comm/nccl",), "NCCL"),
-    (r"sentencepiece", ("nmt/data/",), "SentencePiece"),
+    (r"sentencepiece", ("nmt/data/", "nmt/metrics/segmenter"), "SentencePiece"),
     (r"zip\.h$", ("nmt/interop/",), "libzip"),
     (r"yaml-cpp", ("base/", "cli/sweep/grid", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]

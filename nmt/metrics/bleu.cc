@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "base/failure.h"
 #include "base/result.h"
@@ -86,13 +87,43 @@ BleuCounts& BleuCounts::operator+=(const BleuCounts& other) {
   return *this;
 }
 
-std::string BleuScore::text() const {
+std::vector<double> BleuCounts::row() const {
+  std::vector<double> row = {static_cast<double>(hypothesis_length), static_cast<double>(reference_length)};
+  for (const std::int64_t count : correct) row.push_back(static_cast<double>(count));
+  for (const std::int64_t count : total) row.push_back(static_cast<double>(count));
+  return row;
+}
+
+BleuCounts BleuCounts::of_row(std::span<const double> row) {
+  BleuCounts counts;
+  counts.hypothesis_length = static_cast<std::int64_t>(row[0]);
+  counts.reference_length = static_cast<std::int64_t>(row[1]);
+  for (std::size_t n = 0; n < orders; ++n) {
+    counts.correct[n] = static_cast<std::int64_t>(row[2 + n]);
+    counts.total[n] = static_cast<std::int64_t>(row[2 + orders + n]);
+  }
+  return counts;
+}
+
+std::string BleuScore::details() const {
   const double ratio = counts.reference_length == 0 ? 0
                                                     : static_cast<double>(counts.hypothesis_length) /
                                                           static_cast<double>(counts.reference_length);
-  return fmt::format("BLEU = {:.2f} {:.1f}/{:.1f}/{:.1f}/{:.1f} (BP = {:.3f} ratio = {:.3f} hyp_len = {} ref_len = {})",
-                     score, precisions[0], precisions[1], precisions[2], precisions[3], brevity_penalty, ratio,
+  return fmt::format("{:.1f}/{:.1f}/{:.1f}/{:.1f} (BP = {:.3f} ratio = {:.3f} hyp_len = {} ref_len = {})",
+                     precisions[0], precisions[1], precisions[2], precisions[3], brevity_penalty, ratio,
                      counts.hypothesis_length, counts.reference_length);
+}
+
+std::string BleuScore::text() const {
+  return fmt::format("BLEU = {:.2f} {}", score, details());
+}
+
+Bleu::Bleu(BleuOptions options) : options_(std::move(options)) {
+  const bool needs_mecab = options_.tokenizer == Tokenizer::japanese || options_.tokenizer == Tokenizer::korean;
+  if (!needs_mecab || options_.segmenter) return;
+  Result<std::shared_ptr<const Segmenter>> segmenter = open_mecab(options_.tokenizer);
+  if (!segmenter) throw UsageFailure(segmenter.error());
+  options_.segmenter = std::move(segmenter).value();
 }
 
 double Bleu::smoothing_value() const {
@@ -103,8 +134,8 @@ double Bleu::smoothing_value() const {
 BleuCounts Bleu::count(std::string_view hypothesis, const std::vector<std::string>& references) const {
   WordNumbers numbers;
   const auto prepare = [&](std::string_view line) {
-    return numbers(options_.lowercase ? tokenize(options_.tokenizer, to_lower(line))
-                                      : tokenize(options_.tokenizer, line));
+    const std::string text = options_.lowercase ? to_lower(line) : std::string(line);
+    return numbers(options_.segmenter ? options_.segmenter->split(text) : tokenize(options_.tokenizer, text));
   };
   const std::u32string words = prepare(hypothesis);
   std::vector<std::u32string> reference_words;
@@ -119,17 +150,15 @@ BleuCounts Bleu::count(std::string_view hypothesis, const std::vector<std::strin
   return counts;
 }
 
-BleuScore Bleu::score(const BleuCounts& counts) const {
-  BleuScore result;
-  result.counts = counts;
-  result.brevity_penalty = brevity_penalty(counts);
-  if (std::all_of(counts.correct.begin(), counts.correct.end(), [](std::int64_t c) { return c == 0; })) return result;
+/// Sets precisions and score from the n-gram counts, n = 1 … 4, and the brevity penalty.
+template <class Real>
+void Bleu::add_precisions(const Real* correct_ngrams, const Real* total_ngrams, BleuScore& result) const {
+  if (std::all_of(correct_ngrams, correct_ngrams + BleuCounts::orders, [](Real c) { return c == 0; })) return;
   std::size_t order = BleuCounts::orders;
-  double halving = 1;
+  Real halving = 1;
   for (std::size_t n = 0; n < BleuCounts::orders; ++n) {
-    const double added = options_.smoothing == Smoothing::add_k && n > 0 ? smoothing_value() : 0;
-    const double correct = static_cast<double>(counts.correct[n]) + added;
-    const double total = static_cast<double>(counts.total[n]) + added;
+    const Real added = options_.smoothing == Smoothing::add_k && n > 0 ? static_cast<Real>(smoothing_value()) : 0;
+    const Real correct = correct_ngrams[n] + added, total = total_ngrams[n] + added;
     if (total == 0) break;
     if (options_.effective_order) order = n + 1;
     if (correct > 0) {
@@ -138,7 +167,7 @@ BleuScore Bleu::score(const BleuCounts& counts) const {
       halving *= 2;
       result.precisions[n] = 100 / (halving * total);
     } else if (options_.smoothing == Smoothing::floor) {
-      result.precisions[n] = 100 * smoothing_value() / total;
+      result.precisions[n] = static_cast<Real>(100 * smoothing_value()) / total;
     }
   }
   double sum = 0;
@@ -146,7 +175,23 @@ BleuScore Bleu::score(const BleuCounts& counts) const {
     sum += result.precisions[n] == 0 ? log_of_zero : std::log(result.precisions[n]);
   }
   result.score = result.brevity_penalty * std::exp(sum / static_cast<double>(order));
+}
+
+BleuScore Bleu::score(const BleuCounts& counts) const {
+  BleuScore result;
+  result.counts = counts;
+  result.brevity_penalty = brevity_penalty(counts);
+  const std::vector<double> row = counts.row();
+  add_precisions(row.data() + 2, row.data() + 2 + BleuCounts::orders, result);
   return result;
+}
+
+double Bleu::score(std::span<const float> row) const {
+  BleuScore result;
+  result.brevity_penalty = brevity_penalty(
+      {.hypothesis_length = static_cast<std::int64_t>(row[0]), .reference_length = static_cast<std::int64_t>(row[1])});
+  add_precisions(row.data() + 2, row.data() + 2 + BleuCounts::orders, result);
+  return result.score;
 }
 
 BleuScore Bleu::corpus(const std::vector<std::string>& hypotheses,
@@ -166,12 +211,15 @@ BleuScore Bleu::corpus(const std::vector<std::string>& hypotheses,
   return score(counts);
 }
 
+std::string Bleu::tokenizer_name() const {
+  return options_.segmenter ? options_.segmenter->signature() : std::string(babelring::name_of(options_.tokenizer));
+}
+
 std::string Bleu::signature(std::size_t references) const {
   const bool valued = options_.smoothing == Smoothing::floor || options_.smoothing == Smoothing::add_k;
   return fmt::format("nrefs:{}|case:{}|eff:{}|tok:{}|smooth:{}{}|version:babelring-{}", references,
-                     options_.lowercase ? "lc" : "mixed", options_.effective_order ? "yes" : "no",
-                     babelring::name_of(options_.tokenizer), name_of(options_.smoothing),
-                     valued ? fmt::format("[{:.2f}]", smoothing_value()) : "", version);
+                     options_.lowercase ? "lc" : "mixed", options_.effective_order ? "yes" : "no", tokenizer_name(),
+                     name_of(options_.smoothing), valued ? fmt::format("[{:.2f}]", smoothing_value()) : "", version);
 }
 
 }  // namespace babelring

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,7 @@ Result<Smoothing> parse_smoothing(std::string_view name);
 
 struct BleuOptions {
   Tokenizer tokenizer = Tokenizer::thirteen_a;  // not automatic
+  std::shared_ptr<const Segmenter> segmenter;   // if set, used instead of `tokenizer`
   bool lowercase = false;
   Smoothing smoothing = Smoothing::exp;
   double smoothing_value = -1;   // parameter of floor and add_k; negative: their default, 0.1 and 1
@@ -31,6 +34,9 @@ struct BleuCounts {
   std::int64_t hypothesis_length = 0, reference_length = 0;
 
   BleuCounts& operator+=(const BleuCounts& other);
+  /// The lengths of hypothesis and reference, then `correct`, then `total`; and back.
+  std::vector<double> row() const;
+  static BleuCounts of_row(std::span<const double> row);
 };
 
 struct BleuScore {
@@ -39,6 +45,8 @@ struct BleuScore {
   double brevity_penalty = 0;
   BleuCounts counts;
 
+  /// "83.3/58.5/43.0/31.6 (BP = 0.875 ratio = 0.883 hyp_len = 699 ref_len = 792)".
+  std::string details() const;
   /// "BLEU = 44.41 83.3/58.5/43.0/31.6 (BP = 0.875 ratio = 0.883 hyp_len = 699 ref_len = 792)".
   std::string text() const;
 };
@@ -54,20 +62,27 @@ std::string doubt_of_tokenizer(double bleu, double accuracy);
 /// hyphens and apostrophes differently, so the two are not comparable.
 class Bleu {
  public:
-  explicit Bleu(const BleuOptions& options = {}) : options_(options) {}
+  /// Opens MeCab if the tokeniser needs it and no segmenter is given; throws UsageFailure if it is not installed.
+  explicit Bleu(BleuOptions options = {});
 
   /// Statistics of one sentence against one or more references.
   BleuCounts count(std::string_view hypothesis, const std::vector<std::string>& references) const;
   /// Score of summed statistics.
   BleuScore score(const BleuCounts& counts) const;
+  /// Score of a row of statistics, with precisions of single precision.
+  double score(std::span<const float> row) const;
   /// Scores a corpus; references[k] is the k-th reference set. Throws Failure if a set has a different number of lines.
   BleuScore corpus(const std::vector<std::string>& hypotheses,
                    const std::vector<std::vector<std::string>>& references) const;
 
+  /// "13a", "ja-mecab-0.996-IPA".
+  std::string tokenizer_name() const;
   /// "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:babelring-0.1.0".
   std::string signature(std::size_t references = 1) const;
 
  private:
+  template <class Real>
+  void add_precisions(const Real* correct, const Real* total, BleuScore& result) const;
   double smoothing_value() const;
   BleuOptions options_;
 };

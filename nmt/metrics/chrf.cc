@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/failure.h"
 #include "base/version.h"
@@ -36,14 +37,20 @@ std::vector<std::u32string> words_and_marks(const std::vector<std::u32string>& w
 
 /// A line as character sequence and word sequence.
 struct Line {
-  std::u32string characters;  // without white space
-  std::u32string words;       // word numbers
+  std::u32string characters;
+  std::u32string words;  // word numbers
 };
 
 Line prepare(std::string_view text, const ChrfOptions& options, WordNumbers& numbers) {
-  const std::vector<std::u32string> words = split_words(to_utf32(options.lowercase ? to_lower(text) : text));
+  std::u32string points = to_utf32(options.lowercase ? to_lower(text) : text);
+  const std::vector<std::u32string> words = split_words(points);
   Line line;
-  for (const std::u32string& word : words) line.characters += word;
+  if (options.whitespace) {
+    while (!points.empty() && is_space(points.back())) points.pop_back();  // sacreBLEU strips the lines of its files
+    line.characters = std::move(points);
+  } else {
+    for (const std::u32string& word : words) line.characters += word;
+  }
   if (options.word_order > 0) line.words = numbers(words_and_marks(words));
   return line;
 }
@@ -72,6 +79,16 @@ ChrfCounts& ChrfCounts::operator+=(const ChrfCounts& other) {
   return *this;
 }
 
+std::vector<double> ChrfCounts::row() const {
+  std::vector<double> row;
+  for (const Order& order : orders) {
+    for (const std::int64_t count : {order.hypothesis, order.reference, order.matched}) {
+      row.push_back(static_cast<double>(count));
+    }
+  }
+  return row;
+}
+
 ChrfCounts Chrf::count(std::string_view hypothesis, const std::vector<std::string>& references) const {
   WordNumbers numbers;
   const Line line = prepare(hypothesis, options_, numbers);
@@ -91,20 +108,44 @@ ChrfCounts Chrf::count(std::string_view hypothesis, const std::vector<std::strin
   return best;
 }
 
-double Chrf::score(const ChrfCounts& counts) const {
-  double precision = 0, recall = 0;
-  int effective_orders = 0;
-  for (const ChrfCounts::Order& order : counts.orders) {
-    if (order.hypothesis == 0 || order.reference == 0) continue;
-    precision += static_cast<double>(order.matched) / static_cast<double>(order.hypothesis);
-    recall += static_cast<double>(order.matched) / static_cast<double>(order.reference);
+namespace {
+
+template <class Real>
+double f_score(std::span<const Real> statistics, const ChrfOptions& options) {
+  constexpr Real epsilon = static_cast<Real>(1e-16);
+  const Real factor = static_cast<Real>(options.beta) * static_cast<Real>(options.beta);
+  const auto orders = static_cast<Real>(statistics.size() / 3);
+  Real precision = 0, recall = 0, sum = 0, effective_orders = 0;
+  for (std::size_t i = 0; i < statistics.size(); i += 3) {
+    const Real hypothesis = statistics[i], reference = statistics[i + 1], matched = statistics[i + 2];
+    const Real p = hypothesis > 0 ? matched / hypothesis : epsilon;
+    const Real r = reference > 0 ? matched / reference : epsilon;
+    const Real divisor = factor * p + r;
+    sum += divisor > 0 ? (1 + factor) * p * r / divisor : epsilon;
+    if (hypothesis == 0 || reference == 0) continue;
+    precision += p;
+    recall += r;
     ++effective_orders;
   }
+  if (options.eps_smoothing) return 100 * sum / orders;
   if (precision + recall == 0) return 0;
   precision /= effective_orders;
   recall /= effective_orders;
-  const double factor = static_cast<double>(options_.beta) * options_.beta;
-  return 100 * (1 + factor) * precision * recall / (factor * precision + recall);
+  return 100 * ((1 + factor) * precision * recall / (factor * precision + recall));
+}
+
+}  // namespace
+
+double Chrf::score(std::span<const double> row) const {
+  return f_score(row, options_);
+}
+
+double Chrf::score(std::span<const float> row) const {
+  return f_score(row, options_);
+}
+
+double Chrf::score(const ChrfCounts& counts) const {
+  return score(std::span<const double>(counts.row()));
 }
 
 double Chrf::corpus(const std::vector<std::string>& hypotheses,
@@ -133,8 +174,9 @@ std::string Chrf::text(double score) const {
 }
 
 std::string Chrf::signature(std::size_t references) const {
-  return fmt::format("nrefs:{}|case:{}|eff:yes|nc:{}|nw:{}|space:no|version:babelring-{}", references,
-                     options_.lowercase ? "lc" : "mixed", options_.char_order, options_.word_order, version);
+  return fmt::format("nrefs:{}|case:{}|eff:{}|nc:{}|nw:{}|space:{}|version:babelring-{}", references,
+                     options_.lowercase ? "lc" : "mixed", options_.eps_smoothing ? "no" : "yes", options_.char_order,
+                     options_.word_order, options_.whitespace ? "yes" : "no", version);
 }
 
 }  // namespace babelring

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,8 @@ struct ChrfOptions {
   int word_order = 0;  // max word n-gram order: 0 is chrF, 2 is chrF++
   int beta = 2;        // weight of recall against precision
   bool lowercase = false;
+  bool whitespace = false;     // character n-grams include white space
+  bool eps_smoothing = false;  // as chrF++.py, NLTK and Moses: the mean of the F-scores of all orders
 };
 
 /// N-gram statistics. They can be summed over sentences and ranks. One entry per order, characters first, then words.
@@ -22,10 +25,12 @@ struct ChrfCounts {
   std::vector<Order> orders;
 
   ChrfCounts& operator+=(const ChrfCounts& other);
+  /// Hypothesis, reference and matched of each order.
+  std::vector<double> row() const;
 };
 
-/// chrF (Popović 2015) and chrF++ (Popović 2017). Scores equal sacreBLEU 2.6.0: character n-grams exclude white space,
-/// effective order.
+/// chrF (Popović 2015) and chrF++ (Popović 2017). Scores equal sacreBLEU 2.6.0 with the same options. By default
+/// character n-grams exclude white space, and orders without n-grams do not count.
 class Chrf {
  public:
   explicit Chrf(const ChrfOptions& options = {}) : options_(options) {}
@@ -34,6 +39,9 @@ class Chrf {
   ChrfCounts count(std::string_view hypothesis, const std::vector<std::string>& references) const;
   /// Score from 0 to 100.
   double score(const ChrfCounts& counts) const;
+  /// Score of such a row. Of single-precision numbers it is computed in their precision.
+  double score(std::span<const double> row) const;
+  double score(std::span<const float> row) const;
   /// Scores a corpus; references[k] is the k-th reference set. Throws Failure if a set has a different number of lines.
   double corpus(const std::vector<std::string>& hypotheses,
                 const std::vector<std::vector<std::string>>& references) const;

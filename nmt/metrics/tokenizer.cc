@@ -156,24 +156,31 @@ std::u32string split_pairs(std::u32string_view text, First first, Second second,
   return out;
 }
 
-/// The rules of mteval-v13a for Western languages.
-std::u32string split_ascii_punctuation(std::u32string text) {
+/// Splits periods and commas that are not between digits, and a dash after a digit.
+std::u32string split_points(std::u32string text) {
   const auto not_digit = [](char32_t c) { return !is_digit(c); };
-  text = isolate(text, is_split_punctuation);
   text = split_pairs(text, not_digit, is_point, Spaces::after_each);
   text = split_pairs(text, is_point, not_digit, Spaces::before_each);
   return split_pairs(text, is_digit, [](char32_t c) { return c == U'-'; }, Spaces::after_each);
+}
+
+/// The rules of mteval-v13a for Western languages.
+std::u32string split_ascii_punctuation(std::u32string_view text) {
+  return split_points(isolate(text, is_split_punctuation));
+}
+
+std::u32string decode_entities(std::u32string text) {
+  text = replace_all(std::move(text), U"&quot;", U"\"");
+  text = replace_all(std::move(text), U"&amp;", U"&");
+  text = replace_all(std::move(text), U"&lt;", U"<");
+  return replace_all(std::move(text), U"&gt;", U">");
 }
 
 std::u32string apply_13a(std::u32string text) {
   text = replace_all(std::move(text), U"<skipped>", U"");
   text = replace_all(std::move(text), U"-\n", U"");
   text = replace_all(std::move(text), U"\n", U" ");
-  text = replace_all(std::move(text), U"&quot;", U"\"");
-  text = replace_all(std::move(text), U"&amp;", U"&");
-  text = replace_all(std::move(text), U"&lt;", U"<");
-  text = replace_all(std::move(text), U"&gt;", U">");
-  return split_ascii_punctuation(U" " + text + U" ");
+  return split_ascii_punctuation(U" " + decode_entities(std::move(text)) + U" ");
 }
 
 std::u32string apply_zh(std::u32string text) {
@@ -195,9 +202,10 @@ std::u32string apply_intl(std::u32string text) {
 }  // namespace
 
 const Choices<Tokenizer>& tokenizers() {
-  static const Choices<Tokenizer> words = {{"auto", Tokenizer::automatic}, {"13a", Tokenizer::thirteen_a},
-                                           {"none", Tokenizer::none},      {"intl", Tokenizer::intl},
-                                           {"char", Tokenizer::character}, {"zh", Tokenizer::chinese}};
+  static const Choices<Tokenizer> words = {{"auto", Tokenizer::automatic},    {"13a", Tokenizer::thirteen_a},
+                                           {"none", Tokenizer::none},         {"intl", Tokenizer::intl},
+                                           {"char", Tokenizer::character},    {"zh", Tokenizer::chinese},
+                                           {"ja-mecab", Tokenizer::japanese}, {"ko-mecab", Tokenizer::korean}};
   return words;
 }
 
@@ -249,9 +257,49 @@ std::vector<std::u32string> tokenize(Tokenizer tokenizer, std::string_view line)
     case Tokenizer::none:
       return split_words(text);
     case Tokenizer::automatic:
+      fail("tokenize: 'auto' is no tokeniser, expected the one that it stands for");
+    case Tokenizer::japanese:
+    case Tokenizer::korean:
       break;
   }
-  fail("tokenize: 'auto' is no tokeniser, expected the one that it stands for");
+  fail("tokenize: {} needs a segmenter", name_of(tokenizer));
+}
+
+namespace {
+
+/// Characters that sacreBLEU's "tercom" separates: Han, strokes, radicals, compatibility forms, enclosed letters. Its
+/// rules for kana never apply, since they look for the begin of the line, which is a space by then.
+bool is_separate_for_ter(char32_t c) {
+  constexpr std::pair<char32_t, char32_t> ranges[] = {{0x2e80, 0x2eff}, {0x31c0, 0x31ef}, {0x3200, 0x4dbf},
+                                                      {0x4e00, 0x9fff}, {0xf900, 0xfaff}, {0xfe30, 0xfe4f}};
+  return std::any_of(std::begin(ranges), std::end(ranges),
+                     [c](const auto& range) { return c >= range.first && c <= range.second; });
+}
+
+/// Asian and full-width punctuation of the same.
+bool is_asian_mark(char32_t c) {
+  constexpr std::u32string_view marks = U"\u3001\u3002\u30fb\uff0e\uff0c\uff1f\uff1a\uff1b\uff01\uff02\uff08\uff09";
+  return (c >= 0x3008 && c <= 0x3011) || (c >= 0x3014 && c <= 0x301f) || (c >= 0xff61 && c <= 0xff65) ||
+         marks.find(c) != marks.npos;
+}
+
+}  // namespace
+
+std::vector<std::u32string> words_for_ter(const TerOptions& options, std::string_view line) {
+  std::u32string text = to_utf32(options.case_sensitive ? std::string(line) : to_lower(line));
+  if (options.normalized) {
+    text = isolate(U" " + decode_entities(std::move(text)) + U" ", is_split_punctuation);
+    text = split_points(replace_all(std::move(text), U"'s ", U" 's "));
+    if (options.asian_support) {
+      text = isolate(text, [](char32_t c) { return is_separate_for_ter(c) || is_asian_mark(c); });
+    }
+  }
+  if (options.no_punctuation) {
+    constexpr std::u32string_view marks = U".,?:;!\"()";
+    std::erase_if(
+        text, [&](char32_t c) { return marks.find(c) != marks.npos || (options.asian_support && is_asian_mark(c)); });
+  }
+  return split_words(text);
 }
 
 }  // namespace babelring

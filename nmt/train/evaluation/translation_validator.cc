@@ -117,7 +117,8 @@ TranslationValidator::TranslationValidator(const TrainConfig& config, const Voca
       rank_(rank),
       part_(rank_part(config, rank.communicator, 0)),
       set_(std::move(set)),
-      tokenizer_(resolved(config.validation.tokenizer, set_.text.target)) {}
+      tokenizer_(resolved(config.validation.tokenizer, set_.text.target)),
+      bleu_({.tokenizer = tokenizer_}) {}
 
 json::object TranslationValidator::scoring(const TrainConfig& config) const {
   Sha256 digest;
@@ -135,9 +136,8 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   const UnitRange own = units_of(part_);
   std::vector<TeacherForcedScores> units(static_cast<std::size_t>(own.total));
   auto unit = units.begin() + own.first;
-  const Bleu bleu({.tokenizer = tokenizer_});
   for (const Range& range : ranges(set_.corpus.sentences())) {
-    *unit++ = teacher_forced(model, set, range.first, range.last, bleu, rank_.backend, rank_.arenas);
+    *unit++ = teacher_forced(model, set, range.first, range.last, bleu_, rank_.backend, rank_.arenas);
   }
   const TeacherForcedScores forced = over_ranks(std::move(units));
   const LossSums& sums = forced.losses;
@@ -147,7 +147,7 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
                     .accuracy = sums.correct / sums.tokens,
                     .sacrebleu = std::numeric_limits<double>::quiet_NaN(),
                     .chrf = std::numeric_limits<double>::quiet_NaN(),
-                    .teacher_forced_bleu = forced.bleu_score(bleu)};
+                    .teacher_forced_bleu = forced.bleu_score(bleu_)};
   if (translate) {
     const std::int64_t limit = config_.validation.max_sentences;
     const std::int64_t sentences = limit > 0 ? std::min(limit, set_.corpus.sentences()) : set_.corpus.sentences();
@@ -228,9 +228,8 @@ void TranslationValidator::score(const std::vector<std::string>& hypotheses, Eva
     const std::size_t i = k * hypotheses.size() / samples;  // spread evenly over the set
     record.samples.push_back({.source = set_.text.source[i], .reference = references[i], .hypothesis = hypotheses[i]});
   }
-  const Bleu bleu({.tokenizer = tokenizer_});
-  record.sacrebleu = bleu.corpus(hypotheses, {references}).score;
-  record.signature = bleu.signature();
+  record.sacrebleu = bleu_.corpus(hypotheses, {references}).score;
+  record.signature = bleu_.signature();
   record.chrf = Chrf().corpus(hypotheses, {references});
   const std::string doubt = doubt_of_tokenizer(record.sacrebleu, record.accuracy);
   if (doubt.empty() || part_.rank != 0 || std::exchange(doubted_tokenizer_, true)) return;

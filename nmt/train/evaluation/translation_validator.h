@@ -75,7 +75,7 @@ class TranslationValidator : public Validator {
   };
 
  public:
-  /// All references must outlive the validator.
+  /// All references must outlive the validator. Throws UsageFailure if the tokenizer of BLEU is not installed here.
   TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank,
                        EvaluatedSet set);
 
@@ -95,7 +95,8 @@ class TranslationValidator : public Validator {
   RankContext rank_;
   RankPart part_;
   EvaluatedSet set_;
-  Tokenizer tokenizer_;             // of BLEU
+  Tokenizer tokenizer_;  // of bleu_
+  Bleu bleu_;
   bool doubted_tokenizer_ = false;  // a warning has been logged
 };
 

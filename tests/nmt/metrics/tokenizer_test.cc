@@ -69,6 +69,29 @@ TEST(TokenizerTest, IsChosenByTheScriptOfTheReferences) {
   EXPECT_THROW(tokenize(Tokenizer::automatic, "a"), Failure);
 }
 
+/// Expected tokens are those of sacreBLEU 2.6.0's ja-mecab.
+TEST(TokenizerTest, JapaneseByMecab) {
+  const Result<std::shared_ptr<const Segmenter>> mecab = open_mecab(Tokenizer::japanese);
+  if (!mecab) {
+    EXPECT_NE(mecab.error().find("apt install libmecab2 mecab-ipadic-utf8"), std::string::npos) << mecab.error();
+    GTEST_SKIP() << mecab.error();
+  }
+  std::u32string words;
+  for (const std::u32string& word : (*mecab)->split("\u3000我々は学校へ行きます。 3.5キロ ")) words += word + U'|';
+  EXPECT_EQ(to_utf8(words), "我々|は|学校|へ|行き|ます|。|3|.|5|キロ|");
+  const Bleu bleu({.tokenizer = Tokenizer::japanese});
+  EXPECT_EQ(bleu.tokenizer_name().substr(0, 9), "ja-mecab-");
+  EXPECT_EQ(bleu.count("学校へ行きます。", {"学校へ行きます。"}).correct[0], 5);
+  EXPECT_THROW(tokenize(Tokenizer::japanese, "a"), Failure);
+}
+
+TEST(TokenizerTest, KoreanNamesItsSource) {
+  const Result<std::shared_ptr<const Segmenter>> mecab = open_mecab(Tokenizer::korean);
+  if (mecab) GTEST_SKIP() << "MeCab-ko is installed";
+  EXPECT_NE(mecab.error().find("mecab-ko-dic"), std::string::npos) << mecab.error();
+  EXPECT_THROW(Bleu({.tokenizer = Tokenizer::korean}), UsageFailure);
+}
+
 TEST(TokenizerTest, IsDoubtedIfBleuIsZeroAtHighAccuracy) {
   EXPECT_EQ(doubt_of_tokenizer(0.004, 0.93), "BLEU 0.00 with accuracy 93 %: wrong tokenizer?");
   EXPECT_EQ(doubt_of_tokenizer(0.01, 0.93), "");
@@ -76,10 +99,10 @@ TEST(TokenizerTest, IsDoubtedIfBleuIsZeroAtHighAccuracy) {
 }
 
 TEST(TokenizerTest, ParsesNamesAndRefusesUnknownOnes) {
-  for (const std::string_view name : {"auto", "13a", "none", "intl", "char", "zh"}) {
+  for (const std::string_view name : {"auto", "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"}) {
     EXPECT_EQ(name_of(parse_tokenizer(name).value()), name);
   }
-  EXPECT_FALSE(parse_tokenizer("ja-mecab").ok());
+  EXPECT_FALSE(parse_tokenizer("ja").ok());
   EXPECT_FALSE(parse_smoothing("method3").ok());
 }
 

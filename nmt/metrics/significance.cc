@@ -1,0 +1,235 @@
+#include "nmt/metrics/significance.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "base/failure.h"
+
+namespace babelring {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+/// The hash of SeedSequence (O'Neill 2015). Its multiplier changes with each use.
+class SeedHash {
+ public:
+  SeedHash(std::uint32_t start, std::uint32_t factor) : multiplier_(start), factor_(factor) {}
+
+  std::uint32_t operator()(std::uint32_t value) {
+    value ^= multiplier_;
+    multiplier_ *= factor_;
+    value *= multiplier_;
+    return value ^ value >> 16;
+  }
+
+ private:
+  std::uint32_t multiplier_, factor_;
+};
+
+std::uint32_t mix(std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t mixed = 0xca01f9ddU * a - 0x4973f715U * b;
+  return mixed ^ mixed >> 16;
+}
+
+/// Four numbers of 64 bits, which SeedSequence makes of a seed of at most 64: two words of the four that its pool
+/// takes, each hashed and then mixed into all others.
+std::array<std::uint64_t, 4> seed_state(std::uint64_t seed) {
+  SeedHash absorb(0x43b0d7e5U, 0x931e8875U);
+  std::array<std::uint32_t, 4> pool = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32), 0, 0};
+  for (std::uint32_t& word : pool) word = absorb(word);
+  for (std::size_t from = 0; from < pool.size(); ++from) {
+    for (std::size_t to = 0; to < pool.size(); ++to) {
+      if (from != to) pool[to] = mix(pool[to], absorb(pool[from]));
+    }
+  }
+  SeedHash release(0x8b51f9ddU, 0x58f38dedU);
+  std::array<std::uint64_t, 4> state{};
+  for (std::size_t i = 0; i < 2 * state.size(); ++i) {
+    state[i / 2] |= static_cast<std::uint64_t>(release(pool[i % pool.size()])) << 32 * (i % 2);
+  }
+  return state;
+}
+
+constexpr Wide wide(std::uint64_t high, std::uint64_t low) {
+  return static_cast<Wide>(high) << 64 | low;
+}
+
+constexpr Wide pcg_multiplier = wide(0x2360ed051fc65da4ULL, 0x4385df649fccf645ULL);
+
+/// The sum in the order of numpy, which decides the last digits: eight lanes in parts of at most 128, by halves beyond.
+template <class Real>
+Real numpy_sum(const Real* values, std::size_t count) {
+  constexpr std::size_t lanes = 8, max_part = 128;
+  if (count > max_part) {
+    const std::size_t half = count / 2 - count / 2 % lanes;
+    return numpy_sum(values, half) + numpy_sum(values + half, count - half);
+  }
+  if (count < lanes) return std::accumulate(values, values + count, Real{0});
+  std::array<Real, lanes> sums;
+  std::copy_n(values, lanes, sums.begin());
+  std::size_t i = lanes;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += values[i + lane];
+  }
+  const Real sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  return std::accumulate(values + i, values + count, sum);
+}
+
+template <class Real>
+Real mean(const std::vector<Real>& values) {
+  return numpy_sum(values.data(), values.size()) / static_cast<Real>(values.size());
+}
+
+/// 1/40 of the scores lie on each side of the interval.
+template <class Real>
+ConfidenceInterval interval_of(std::vector<double> scores) {
+  std::sort(scores.begin(), scores.end());
+  const std::vector<Real> values(scores.begin(), scores.end());
+  const std::size_t cut = values.size() / 40;
+  const Real width = values[values.size() - cut - 1] - values[cut];
+  return {.mean = mean(values), .half_width = width / 2};
+}
+
+/// The fraction of samples above what was observed, with the observation itself as one of them (Phipson and Smyth 2010,
+/// "Permutation p-values should never be zero").
+double p_of(std::size_t above, std::size_t samples) {
+  return static_cast<double>(above + 1) / static_cast<double>(samples + 1);
+}
+
+template <class Real>
+double bootstrap_p(const std::vector<double>& a, const std::vector<double>& b, double observed) {
+  std::vector<Real> differences;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    differences.push_back(std::abs(static_cast<Real>(a[i]) - static_cast<Real>(b[i])));
+  }
+  const Real expected = mean(differences), limit = static_cast<Real>(observed);
+  const auto above = std::count_if(differences.begin(), differences.end(),
+                                   [&](Real difference) { return difference - expected > limit; });
+  return p_of(static_cast<std::size_t>(above), differences.size());
+}
+
+template <class Real>
+void add_row(const Real* row, std::vector<Real>& sums) {
+  for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += row[k];
+}
+
+void check(const SentenceStatistics& statistics, const Resampling& resampling) {
+  if (statistics.sentences() == 0) fail("resampling: no sentences");
+  if (resampling.samples < 1) fail("resampling: found {} samples, expected at least 1", resampling.samples);
+}
+
+}  // namespace
+
+NumpyDraws::NumpyDraws(std::uint64_t seed) {
+  const std::array<std::uint64_t, 4> start = seed_state(seed);
+  increment_ = wide(start[2], start[3]) << 1 | 1;
+  state_ = (increment_ + wide(start[0], start[1])) * pcg_multiplier + increment_;
+}
+
+std::uint64_t NumpyDraws::next64() {
+  state_ = state_ * pcg_multiplier + increment_;
+  const auto folded = static_cast<std::uint64_t>(state_ >> 64) ^ static_cast<std::uint64_t>(state_);
+  const auto turns = static_cast<int>(state_ >> 122);
+  return std::rotr(folded, turns);
+}
+
+std::uint32_t NumpyDraws::next32() {
+  if (has_half_) {
+    has_half_ = false;
+    return half_;
+  }
+  const std::uint64_t whole = next64();
+  half_ = static_cast<std::uint32_t>(whole >> 32);
+  has_half_ = true;
+  return static_cast<std::uint32_t>(whole);
+}
+
+std::uint32_t NumpyDraws::below(std::uint32_t count) {
+  if (count == 1) return 0;  // without a draw
+  std::uint64_t product = static_cast<std::uint64_t>(next32()) * count;
+  if (static_cast<std::uint32_t>(product) < count) {
+    const std::uint32_t rejected = (0U - count) % count;  // 2^32 modulo count
+    while (static_cast<std::uint32_t>(product) < rejected) product = static_cast<std::uint64_t>(next32()) * count;
+  }
+  return static_cast<std::uint32_t>(product >> 32);
+}
+
+bool NumpyDraws::coin() {
+  if (coins_left_ == 0) {
+    coins_ = next32();
+    coins_left_ = 32;
+  }
+  const bool head = (coins_ & 1U) != 0;
+  coins_ >>= 1;
+  --coins_left_;
+  return head;
+}
+
+Bootstrap::Bootstrap(const SentenceStatistics& statistics, const Resampling& resampling) : score_(statistics.score()) {
+  check(statistics, resampling);
+  const std::vector<float> values(statistics.values().begin(), statistics.values().end());
+  const std::size_t width = statistics.width();
+  const auto count = static_cast<std::uint32_t>(statistics.sentences());
+  NumpyDraws draws(resampling.seed);
+  std::vector<float> sums(width);
+  for (std::int64_t sample = 0; sample < resampling.samples; ++sample) {
+    std::fill(sums.begin(), sums.end(), 0.0F);
+    for (std::uint32_t i = 0; i < count; ++i) add_row(values.data() + draws.below(count) * width, sums);
+    scores_.push_back(statistics.metric().score(std::span<const float>(sums)));
+  }
+  // numpy keeps numbers of single precision, which BLEU's are not, and no zeros that were not computed.
+  single_precision_ = std::all_of(scores_.begin(), scores_.end(), [](double score) {
+    return score != 0 && score == static_cast<double>(static_cast<float>(score));
+  });
+}
+
+ConfidenceInterval Bootstrap::interval() const {
+  return single_precision_ ? interval_of<float>(scores_) : interval_of<double>(scores_);
+}
+
+double Bootstrap::p_value(const Bootstrap& baseline) const {
+  if (baseline.scores_.size() != scores_.size()) {
+    fail("bootstrap: {} samples and {}, expected equal numbers", baseline.scores_.size(), scores_.size());
+  }
+  const double observed = std::abs(baseline.score_ - score_);
+  return single_precision_ && baseline.single_precision_ ? bootstrap_p<float>(scores_, baseline.scores_, observed)
+                                                         : bootstrap_p<double>(scores_, baseline.scores_, observed);
+}
+
+double randomization_p_value(const SentenceStatistics& baseline, const SentenceStatistics& system,
+                             const Resampling& resampling) {
+  check(baseline, resampling);
+  const std::size_t width = baseline.width(), count = baseline.sentences();
+  if (system.sentences() != count || system.width() != width) {
+    fail("randomization: {} and {} sentences, expected equal numbers", count, system.sentences());
+  }
+  const Metric& metric = baseline.metric();
+  const double observed = std::abs(baseline.score() - system.score());
+  NumpyDraws draws(resampling.seed);
+  // Sums of the rows of each system, by the coin: in the order of numpy's matrix product with Debian's BLAS, since it
+  // decides ties where statistics are no integers.
+  std::array<std::vector<double>, 2> own, others;
+  std::vector<double> first(width), second(width);
+  std::size_t above = 0;
+  for (std::int64_t sample = 0; sample < resampling.samples; ++sample) {
+    for (auto* sums : {own.data(), own.data() + 1, others.data(), others.data() + 1}) sums->assign(width, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t head = draws.coin() ? 1 : 0;
+      add_row(baseline.values().data() + i * width, own[head]);
+      add_row(system.values().data() + i * width, others[head]);
+    }
+    for (std::size_t k = 0; k < width; ++k) {
+      first[k] = own[1][k] + others[0][k];
+      second[k] = own[0][k] + others[1][k];
+    }
+    const double difference =
+        metric.score(std::span<const double>(first)) - metric.score(std::span<const double>(second));
+    if (std::abs(difference) > observed) ++above;
+  }
+  return p_of(above, static_cast<std::size_t>(resampling.samples));
+}
+
+}  // namespace babelring
