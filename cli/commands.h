@@ -30,8 +30,8 @@ void add_prepare(CLI::App& app);
 /// Adds `nmt report`.
 void add_report(CLI::App& app);
 
-/// Adds `nmt score`, which computes BLEU and chrF of a file against references. Its callback does the work and throws
-/// Failure.
+/// Adds `nmt score`, which computes BLEU, chrF and TER of texts against references. Its callback does the work and
+/// throws Failure.
 void add_score(CLI::App& app);
 
 /// Adds `nmt translate`, which translates text line by line.

@@ -18,6 +18,7 @@
 #include "cli/model_options.h"
 #include "cli/report_evaluation.h"
 #include "cli/runs/run_commands.h"
+#include "cli/score_texts.h"
 #include "cli/watch_checkpoints.h"
 #include "nmt/data/manifest.h"
 #include "nmt/metrics/bleu.h"
@@ -32,7 +33,7 @@ struct EvaluateArguments {
   std::string data;
   std::string set;
   std::string source, reference;
-  Tokenizer tokenizer = Tokenizer::automatic;
+  TokenizerChoice tokenizer;
   bool lowercase = false;
   std::int64_t max_sentences = 0;
   std::string output;
@@ -100,18 +101,21 @@ TranslateOptions search_of(const EvaluateArguments& arguments, const LoadedModel
   return search;
 }
 
-/// The tokenizer of the options; for a watched run that of the run's validations unless given.
-Tokenizer tokenizer_of(const EvaluateArguments& arguments, const TrainConfig& config, const EvaluationSet& set) {
+/// BLEU with the tokenizer of the options; for a watched run with that of the run's validations unless given.
+Bleu bleu_of(const EvaluateArguments& arguments, const TrainConfig& config, const EvaluationSet& set) {
   const bool of_run = !arguments.watched.empty() && arguments.tokenize->count() == 0;
-  return resolved(of_run ? config.validation.tokenizer : arguments.tokenizer, set.references);
+  const TokenizerChoice choice =
+      of_run ? TokenizerChoice{.tokenizer = config.validation.tokenizer} : arguments.tokenizer;
+  return Bleu({.tokenizer = resolved(choice.tokenizer, set.references),
+               .segmenter = choice.segmenter,
+               .lowercase = arguments.lowercase});
 }
 
 Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                 Backend& backend) {
   std::optional<AtomicFile> output;  // opened first, so that an invalid path fails before minutes of work
   if (!arguments.output.empty()) output.emplace(arguments.output);
-  const Tokenizer tokenizer = tokenizer_of(arguments, loaded.config, set);
-  const Bleu bleu({.tokenizer = tokenizer, .lowercase = arguments.lowercase});
+  const Bleu bleu = bleu_of(arguments, loaded.config, set);
   const TranslateOptions search = search_of(arguments, loaded);
   SetScores scores = score_set(loaded, set, bleu, &search, backend);
   const std::vector<std::string>& hypotheses = scores.hypotheses;
@@ -123,7 +127,7 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
   const Chrf chrf({.lowercase = arguments.lowercase});
   const BleuScore score = bleu.corpus(hypotheses, {set.references});
   if (const std::string doubt = doubt_of_tokenizer(score.score, sums.correct / sums.tokens); !doubt.empty()) {
-    spdlog::warn("{}: {} (--tokenize is {})", set.name, doubt, name_of(tokenizer));
+    spdlog::warn("{}: {} (--tokenize is {})", set.name, doubt, bleu.tokenizer_name());
   }
   json::object figures = {{"checkpoint", loaded.checkpoint.folder.string()},
                           {"update", loaded.checkpoint.update},
@@ -253,7 +257,7 @@ void add_evaluate(CLI::App& app) {
                       "held-out set in that folder; default: test, with --watch the run's data.valid_set");
   command->add_option("--source", arguments->source, "source text to use instead of --data, plain or gzip");
   command->add_option("--reference", arguments->reference, "reference translation of --source, line by line");
-  add_choice(*command, "--tokenize", arguments->tokenizer, tokenizers(), tokenizer_help);
+  add_tokenize(*command, arguments->tokenizer);
   arguments->tokenize = command->get_option("--tokenize");
   command->add_flag("--lowercase", arguments->lowercase, "ignore case in scores");
   command

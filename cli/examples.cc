@@ -22,7 +22,8 @@ constexpr Example examples[] = {
     {"nmt evaluate", "nmt evaluate --checkpoint best --source test.en --reference test.de --output test.out --json"},
     {"nmt evaluate", "nmt evaluate --watch help --data data/ids --set test --report"},
     {"nmt score", "nmt score --reference test.de --hypothesis test.out"},
-    {"nmt score", "nmt score --reference test.de --hypothesis test.out --metrics bleu,chrf --lowercase"},
+    {"nmt score", "nmt score --reference test.de --hypothesis test.out --metrics bleu,chrf,ter --confidence"},
+    {"nmt score", "nmt score --reference test.de --hypothesis a.out,b.out --paired bs"},
     {"nmt score", "nmt score --checkpoint runs/help --source test.en --target test.de --tokens"},
     {"nmt score",
      "nmt score --checkpoint runs/help --source web.en.gz --target web.de.gz --keep-below 4 --output kept.en kept.de "

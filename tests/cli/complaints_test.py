@@ -318,23 +318,52 @@ class ComplaintsTest(FolderTest):
         Path("empty").touch()
         Path("latin1").write_bytes(b"caf\xe9\n")
         failures = {
-            "--reference empty --hypothesis empty": "empty has no lines",
-            "--reference empty --hypothesis file": "file has 1 lines, empty has 0",
             "--reference file --hypothesis latin1": "latin1:1: byte 4 is not UTF-8",
             "--reference file --hypothesis damaged": "damaged",
+            "--reference file --hypothesis file,nope": "cannot open nope: No such file",
         }
         for arguments, words in failures.items():
             self.complains(f"nmt score {arguments}", FAILED, "nmt: ", words)
+        tokenizers = "auto, 13a, none, intl, char, zh, ja-mecab, ko-mecab, spm:FILE, flores101:FILE, flores200:FILE"
+        usage = {
+            "--metrics meteor": "--metrics: found 'meteor', expected bleu, chrf, chrf++ or ter",
+            "--tokenize ja": f"--tokenize: found 'ja', expected {tokenizers} or spBLEU-1K:FILE",
+            "--tokenize spm": f"--tokenize: found 'spm', expected {tokenizers}",
+            "--tokenize spm:nope": "--tokenize: nope: no such file",
+            "--tokenize flores200:file": "--tokenize: file is not a SentencePiece model",
+            "--tokenize spm:empty": "--tokenize: empty is not a SentencePiece model",
+            "--tokenize ko-mecab": "ko-mecab: ",
+            "--paired bs": "--paired: found 1 system, expected --hypothesis with at least 2 files",
+            "--paired t-test": "--paired: found 't-test', expected bs or ar",
+            "--confidence --samples 0": "--samples: found 0, expected 1 to 10000000",
+            "--confidence --samples -1": "--samples: found -1, expected 1 to 10000000",
+            "--samples 9": "--samples requires --paired or --confidence",
+            "--seed 9": "--seed requires --paired or --confidence",
+            "--seed -1 --confidence": "--seed: found '-1', expected an integer of at least 0",
+            "--chrf-char-order 0": "--chrf-char-order: found 0, expected 1 to 100",
+            "--hypothesis file --sentence": "--sentence: found 2 systems, expected 1",
+            "--hypothesis two --paired ar": "two has 2 lines, file has 1; expected equal numbers",
+            "--hypothesis empty --paired ar": "empty has 0 lines, file has 1; expected equal numbers",
+            "--reference two": "two has 2 lines, file has 1; expected equal numbers",
+        }
+        Path("two").write_text("a\nb\n", encoding="utf-8")
+        for arguments, words in usage.items():
+            self.complains(f"nmt score --reference file --hypothesis file {arguments}", WRONG_USAGE, "nmt: ", words)
+        self.complains("nmt score --reference empty --hypothesis file", WRONG_USAGE, "empty has no lines; expected a")
 
     def test_nmt_score_warns_of_a_tokenizer_that_finds_no_words(self) -> None:
         Path("chinese").write_text("我们走吧。\n他来自北京。\n", encoding="utf-8")
         command = ["score", "--reference", "chinese", "--hypothesis", "chinese"]
-        chosen, wrong = (call("nmt", *command, *options) for options in ([], ["--tokenize", "13a"]))
+        chosen, wrong, split = (
+            call("nmt", *command, *options) for options in ([], ["--tokenize", "13a"], ["--tokenize", "none"])
+        )
         self.assertIn("BLEU = 100.00", chosen.stdout)
         self.assertIn("tok:zh", chosen.stdout)
         self.assertEqual(chosen.stderr, "")
         self.assertIn("BLEU = 0.00", wrong.stdout)
-        self.assertRegex(wrong.stderr, "BLEU 0.00 with chrF2 100.00: wrong tokenizer. .--tokenize is 13a.")
+        self.assertIn("--tokenize is 13a, but chinese is in a script without spaces between words", wrong.stderr)
+        self.assertTrue(wrong.stderr.endswith("; expected zh\n"), wrong.stderr)
+        self.assertRegex(split.stderr, "BLEU 0.00 with chrF2 100.00: wrong tokenizer. .--tokenize is none.")
 
     def test_a_closed_output_is_an_error(self) -> None:
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -1,10 +1,12 @@
-"""`nmt score` of sentence pairs as a program. What it says of a hypothesis and its references is held against sacreBLEU elsewhere."""
+"""`nmt score` as a program. The numbers of texts and references are held against sacreBLEU's in tests/nmt/metrics, too."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -124,6 +126,87 @@ class ScoreTest(NmtTest):
         done = nmt("score --checkpoint run --source two.de --target long.de --truncate")
         self.assertEqual(done.stdout.split()[3], "256", "255 pieces and </s>")
         self.assertIn("--truncate: cut 1 line, the first long.de:2", done.stderr)
+
+    def test_the_pieces_of_a_sentencepiece_model_are_tokens_of_bleu(self) -> None:
+        pairs = [json.loads(line) for line in self.succeeds(f"{self.PAIRS} --json").splitlines()]
+        out = self.succeeds("score --reference toy2.de --hypothesis toy2.de --json --tokenize spm:data/spm.model")
+        score = json.loads(out)["scores"][0]
+        digest = hashlib.sha256(Path("data/spm.model").read_bytes()).hexdigest()
+        self.assertIn(f"|tok:spm[{digest[:12]}]|", score["signature"])
+        pieces = sum(pair["tokens"] - 1 for pair in pairs)  # without </s>
+        self.assertIn(f"hyp_len = {pieces} ref_len = {pieces})", score["text"])
+        evaluated = self.succeeds(
+            "evaluate --checkpoint run --source toy2.en --reference toy2.de --tokenize flores200:data/spm.model"
+        )
+        self.assertIn(f"|tok:flores200[{digest[:12]}]|", evaluated)
+
+
+GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden/significance.json").read_text(encoding="utf-8"))
+
+
+class TextScoreTest(NmtTest):
+    """Texts against references, by the golden corpus of three systems and that of two with three references."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.change_to_folder()
+        for case in GOLDEN["cases"]:
+            for kind in ("references", "systems"):
+                for k, lines in enumerate(case[kind]):
+                    text = "".join(line + "\n" for line in lines)
+                    Path(f"{case['name']}.{kind[0]}{k}").write_text(text, encoding="utf-8")
+
+    def expected(self, name: str, metric: str) -> dict:
+        case = next(case for case in GOLDEN["cases"] if case["name"] == name)
+        return next(entry for entry in case["expected"] if entry["metric"] == metric and not entry["options"])
+
+    def test_intervals_are_printed_as_sacrebleu_prints_them(self) -> None:
+        for metric in ("bleu", "chrf", "ter"):
+            golden = self.expected("de40", metric)["systems"][0]
+            out = self.succeeds(f"score --reference de40.r0 --hypothesis de40.s0 --metrics {metric} --confidence")
+            text, signature = out.splitlines()
+            self.assertEqual(text, golden["ci_text"])
+            self.assertEqual(signature.split("version:")[0], golden["ci_signature"].split("version:")[0])
+
+    def test_systems_are_compared_with_the_first(self) -> None:
+        command = "score --reference de40.r0 --hypothesis de40.s0,de40.s1 --hypothesis de40.s2 --metrics bleu,chrf,ter"
+        for test, samples in (("bs", 1000), ("ar", 1000)):
+            scores = json.loads(self.succeeds(f"{command} --paired {test} --samples {samples} --json"))
+            self.assertEqual([system["name"] for system in scores["systems"]], ["de40.s0", "de40.s1", "de40.s2"])
+            for k, metric in enumerate(("bleu", "chrf", "ter")):
+                golden = self.expected("de40", metric)
+                found = [system["scores"][k] for system in scores["systems"]]
+                self.assertNotIn("p_value", found[0])
+                self.assertEqual([score["p_value"] for score in found[1:]], [entry["p"] for entry in golden[test][1:]])
+                self.assertEqual([score.get("best", False) for score in found], [True, False, False])
+                for score, entry in zip(found, golden[test], strict=True):
+                    self.assertAlmostEqual(score["score"], entry["score"], places=9)
+                    self.assertEqual("mean" in score, test == "bs")
+                    if test == "bs":
+                        self.assertAlmostEqual(score["mean"], entry["mean"], places=9)
+                        self.assertAlmostEqual(score["half_width"], entry["ci"], places=9)
+                signature = golden[f"{test}_signature"].split("version:")[0]
+                self.assertEqual(found[0]["signature"].split("version:")[0], signature)
+
+    def test_a_table_shows_the_best_the_p_values_and_equal_systems(self) -> None:
+        out = self.succeeds(
+            "score --reference de40.r0 --hypothesis de40.s0 de40.s2 de40.s0 --metrics bleu,ter --paired bs"
+        )
+        header, *rows = [re.split("  +", line.strip()) for line in out.splitlines()[:4]]
+        self.assertEqual(header, ["system", "BLEU", "mean ± 95 %", "p", "TER", "mean ± 95 %", "p"])
+        bleu, ter = (self.expected("de40", metric)["bs"] for metric in ("bleu", "ter"))
+        self.assertEqual(rows[0][1], f"{bleu[0]['score']:.2f} best")
+        self.assertEqual(rows[0][3], "baseline")
+        self.assertEqual(rows[1][1:4], [f"{bleu[2]['score']:.2f}", "58.83 ± 6.10", f"{bleu[2]['p']:.4f}*"])
+        self.assertEqual(rows[1][-1], f"{ter[2]['p']:.4f}*")
+        self.assertEqual([row[-1] for row in (rows[0], rows[2])], ["baseline", "equal"])
+
+    def test_draws_follow_the_seed(self) -> None:
+        command = "score --reference de40.r0 --hypothesis de40.s0 --confidence --json"
+        usual, same, other = (self.succeeds(command + seed) for seed in ("", " --seed 12345", " --seed 1"))
+        self.assertEqual(usual, same)
+        self.assertNotEqual(usual, other)
+        self.assertIn("|bs:1000|seed:1|", other)
 
 
 if __name__ == "__main__":
