@@ -139,6 +139,7 @@ BleuCounts Bleu::count(std::string_view hypothesis, const std::vector<std::strin
   };
   const std::u32string words = prepare(hypothesis);
   std::vector<std::u32string> reference_words;
+  reference_words.reserve(references.size());
   for (const std::string& reference : references) reference_words.push_back(prepare(reference));
   BleuCounts counts;
   counts.hypothesis_length = static_cast<std::int64_t>(words.size());

@@ -114,13 +114,13 @@ template <class Real>
 double f_score(std::span<const Real> statistics, const ChrfOptions& options) {
   constexpr Real epsilon = static_cast<Real>(1e-16);
   const Real factor = static_cast<Real>(options.beta) * static_cast<Real>(options.beta);
-  const auto orders = static_cast<Real>(statistics.size() / 3);
-  Real precision = 0, recall = 0, sum = 0, effective_orders = 0;
+  Real precision = 0, recall = 0, sum = 0, orders = 0, effective_orders = 0;
   for (std::size_t i = 0; i < statistics.size(); i += 3) {
     const Real hypothesis = statistics[i], reference = statistics[i + 1], matched = statistics[i + 2];
     const Real p = hypothesis > 0 ? matched / hypothesis : epsilon;
     const Real r = reference > 0 ? matched / reference : epsilon;
     const Real divisor = factor * p + r;
+    ++orders;
     sum += divisor > 0 ? (1 + factor) * p * r / divisor : epsilon;
     if (hypothesis == 0 || reference == 0) continue;
     precision += p;

@@ -102,6 +102,7 @@ double p_of(std::size_t above, std::size_t samples) {
 template <class Real>
 double bootstrap_p(const std::vector<double>& a, const std::vector<double>& b, double observed) {
   std::vector<Real> differences;
+  differences.reserve(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     differences.push_back(std::abs(static_cast<Real>(a[i]) - static_cast<Real>(b[i])));
   }
