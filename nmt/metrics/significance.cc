@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "base/failure.h"
@@ -117,6 +118,64 @@ void add_row(const Real* row, std::vector<Real>& sums) {
   for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += row[k];
 }
 
+bool integral(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return value == std::trunc(value); });
+}
+
+/// The sums of two systems after their sentences were exchanged at random.
+class Exchange {
+ public:
+  Exchange(const SentenceStatistics& baseline, const SentenceStatistics& system)
+      : baseline_(baseline),
+        system_(system),
+        integral_(integral(baseline.values()) && integral(system.values())),
+        baseline_sums_(baseline.sums()),
+        system_sums_(system.sums()),
+        first_(baseline.width()),
+        second_(baseline.width()) {
+    if (!integral_) return;
+    const std::vector<double>&own = baseline.values(), &others = system.values();
+    difference_.resize(own.size());
+    std::transform(own.begin(), own.end(), others.begin(), difference_.begin(), std::minus<>());
+  }
+
+  void run(NumpyDraws& draws) {
+    if (integral_) return run_exactly(draws);
+    // In the order of numpy's matrix product with Debian's BLAS, which decides ties where sums are rounded.
+    const std::size_t width = first_.size();
+    std::array<std::vector<double>, 2> own, others;  // sums of each system, by the coin
+    for (auto* sums : {own.data(), own.data() + 1, others.data(), others.data() + 1}) sums->assign(width, 0);
+    for (std::size_t i = 0; i < baseline_.sentences(); ++i) {
+      const std::size_t head = draws.coin() ? 1 : 0;
+      add_row(baseline_.values().data() + i * width, own[head]);
+      add_row(system_.values().data() + i * width, others[head]);
+    }
+    for (std::size_t k = 0; k < width; ++k) {
+      first_[k] = own[1][k] + others[0][k];
+      second_[k] = own[0][k] + others[1][k];
+    }
+  }
+
+  const std::vector<double>& first() const { return first_; }
+  const std::vector<double>& second() const { return second_; }
+
+ private:
+  /// Sums of integers are exact in any order: the first has the system's sentences, and the baseline's on heads.
+  void run_exactly(NumpyDraws& draws) {
+    const std::size_t width = first_.size();
+    first_ = system_sums_;
+    for (std::size_t i = 0; i < baseline_.sentences(); ++i) {
+      if (draws.coin()) add_row(difference_.data() + i * width, first_);
+    }
+    for (std::size_t k = 0; k < width; ++k) second_[k] = baseline_sums_[k] + system_sums_[k] - first_[k];
+  }
+
+  const SentenceStatistics &baseline_, &system_;
+  bool integral_;
+  std::vector<double> baseline_sums_, system_sums_, first_, second_;
+  std::vector<double> difference_;  // baseline less system, sentence by sentence
+};
+
 void check(const SentenceStatistics& statistics, const Resampling& resampling) {
   if (statistics.sentences() == 0) fail("resampling: no sentences");
   if (resampling.samples < 1) fail("resampling: found {} samples, expected at least 1", resampling.samples);
@@ -203,31 +262,19 @@ double Bootstrap::p_value(const Bootstrap& baseline) const {
 double randomization_p_value(const SentenceStatistics& baseline, const SentenceStatistics& system,
                              const Resampling& resampling) {
   check(baseline, resampling);
-  const std::size_t width = baseline.width(), count = baseline.sentences();
-  if (system.sentences() != count || system.width() != width) {
-    fail("randomization: {} and {} sentences, expected equal numbers", count, system.sentences());
+  const std::size_t width = baseline.width();
+  if (system.sentences() != baseline.sentences() || system.width() != width) {
+    fail("randomization: {} and {} sentences, expected equal numbers", baseline.sentences(), system.sentences());
   }
   const Metric& metric = baseline.metric();
   const double observed = std::abs(baseline.score() - system.score());
+  Exchange exchange(baseline, system);
   NumpyDraws draws(resampling.seed);
-  // Sums of the rows of each system, by the coin: in the order of numpy's matrix product with Debian's BLAS, since it
-  // decides ties where statistics are no integers.
-  std::array<std::vector<double>, 2> own, others;
-  std::vector<double> first(width), second(width);
   std::size_t above = 0;
   for (std::int64_t sample = 0; sample < resampling.samples; ++sample) {
-    for (auto* sums : {own.data(), own.data() + 1, others.data(), others.data() + 1}) sums->assign(width, 0);
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t head = draws.coin() ? 1 : 0;
-      add_row(baseline.values().data() + i * width, own[head]);
-      add_row(system.values().data() + i * width, others[head]);
-    }
-    for (std::size_t k = 0; k < width; ++k) {
-      first[k] = own[1][k] + others[0][k];
-      second[k] = own[0][k] + others[1][k];
-    }
-    const double difference =
-        metric.score(std::span<const double>(first)) - metric.score(std::span<const double>(second));
+    exchange.run(draws);
+    const double difference = metric.score(std::span<const double>(exchange.first())) -
+                              metric.score(std::span<const double>(exchange.second()));
     if (std::abs(difference) > observed) ++above;
   }
   return p_of(above, static_cast<std::size_t>(resampling.samples));
