@@ -32,6 +32,11 @@ class Message {
     return *this;
   }
   Message& message(int field, const Message& value) { return bytes(field, value.bytes_); }
+  /// A whole field of another message.
+  Message& whole(std::string_view field) {
+    bytes_ += field;
+    return *this;
+  }
   /// The beginning of a field of `size` bytes that follow.
   Message& length(int field, std::size_t size) {
     varint(static_cast<std::uint64_t>(field) << 3 | 2);
@@ -58,6 +63,7 @@ class MessageReader {
   /// Goes on to the next field; false at the end. Throws Failure if the message ends inside a field.
   bool next() {
     if (rest_.empty()) return false;
+    begin_ = rest_;
     const std::uint64_t key = varint();
     field_ = static_cast<int>(key >> 3);
     integer_ = 0;
@@ -81,8 +87,8 @@ class MessageReader {
   }
   int field() const { return field_; }
   std::uint64_t integer() const { return integer_; }
-  /// Number of bytes behind the field.
-  std::size_t left() const { return rest_.size(); }
+  /// The field with its number.
+  std::string_view whole() const { return begin_.substr(0, begin_.size() - rest_.size()); }
   /// The bytes of a string or a message.
   std::string_view bytes() const { return bytes_; }
   /// 0 if the field is no float.
@@ -109,7 +115,7 @@ class MessageReader {
     fail("protobuf: an integer has more than 64 bits");
   }
 
-  std::string_view rest_, bytes_;
+  std::string_view rest_, begin_, bytes_;
   int field_ = 0;
   std::uint64_t integer_ = 0;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <functional>
 #include <future>
-#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -18,7 +17,6 @@
 #include "base/result.h"
 #include "nmt/core/machine.h"
 #include "nmt/data/protobuf.h"
-#include "nmt/data/text.h"
 
 namespace babelring {
 namespace {
@@ -101,28 +99,30 @@ void load_model(std::string_view bytes, const std::string& name, sentencepiece::
        processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id(), unk_id, bos_id, eos_id);
 }
 
-// A field that SentencePiece ignores: its messages leave the numbers from 200 to others.
-constexpr int target_model_field = 1000;
+// Fields that SentencePiece ignores: its messages leave the numbers from 200 to others.
+constexpr int target_model_field = 1000, origin_field = 1001;
 
 }  // namespace
 
 VocabularyModels split_models(std::string_view file) {
   VocabularyModels models;
-  std::string_view rest = file;
   for (MessageReader fields(file); fields.next();) {
     if (fields.field() == target_model_field) {
       models.target = fields.bytes();
+    } else if (fields.field() == origin_field) {
+      models.origin = fields.bytes();
     } else {
-      models.source += rest.substr(0, rest.size() - fields.left());
+      models.source += fields.whole();
     }
-    rest = file.substr(file.size() - fields.left());
   }
   return models;
 }
 
 std::string join_models(const VocabularyModels& models) {
-  if (models.target.empty()) return models.source;
-  return models.source + Message().bytes(target_model_field, models.target).text();
+  Message more;
+  if (!models.target.empty()) more.bytes(target_model_field, models.target);
+  if (!models.origin.empty()) more.bytes(origin_field, models.origin);
+  return models.source + more.text();
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& file) {
@@ -190,55 +190,6 @@ const std::string& Vocabulary::bytes() const {
 }
 const std::string& Vocabulary::digest() const {
   return model_->digest;
-}
-
-void check_symbols(const std::vector<std::string>& symbols) {
-  for (std::size_t i = 0; i < symbols.size(); ++i) {
-    const std::string& symbol = symbols[i];
-    const bool is_text = find_invalid_utf8(symbol) == std::string::npos && find_control(symbol) == std::string::npos;
-    if (symbol.empty() || !is_text || symbol.find_first_of(" \t,\"") != std::string::npos ||
-        symbol.find("\u2581") != std::string::npos) {
-      throw UsageFailure(fmt::format("--symbols: found '{}', expected text without space, comma and quotation mark",
-                                     printable(symbol)));
-    }
-    if (std::find(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(i), symbol) !=
-        symbols.begin() + static_cast<std::ptrdiff_t>(i)) {
-      throw UsageFailure(fmt::format("--symbols: found {} twice", symbol));
-    }
-  }
-}
-
-std::string with_symbols(const std::string& model, const std::vector<std::string>& symbols) {
-  if (const VocabularyModels models = split_models(model); !models.target.empty()) {
-    return join_models(
-        {.source = with_symbols(models.source, symbols), .target = with_symbols(models.target, symbols)});
-  }
-  // Numbers of fields and of a type: sentencepiece_model.proto.
-  constexpr int pieces_field = 1, text_field = 1, score_field = 2, type_field = 3;
-  constexpr std::int64_t user_defined = 4;
-  std::map<std::string, std::uint64_t, std::less<>> types;  // by piece
-  for (MessageReader fields(model); fields.next();) {
-    if (fields.field() != pieces_field) continue;
-    std::string text;
-    std::uint64_t type = 0;  // ordinary pieces have none
-    for (MessageReader piece(fields.bytes()); piece.next();) {
-      if (piece.field() == text_field) text = piece.bytes();
-      if (piece.field() == type_field) type = piece.integer();
-    }
-    types[text] = type;
-  }
-  Message more;  // a repeated field may go on at the end
-  for (const std::string& symbol : symbols) {
-    const auto known = types.find(symbol);
-    if (known == types.end()) {
-      const Message piece =
-          Message().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
-      more.message(pieces_field, piece);
-    } else if (known->second != user_defined) {
-      throw UsageFailure(fmt::format("--symbols: {} is a piece of the vocabulary, and not as a symbol", symbol));
-    }
-  }
-  return model + more.text();
 }
 
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,8 +68,10 @@ class Vocabulary {
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line);
 
 /// The contents of the model files in a vocabulary's file. If `target` is empty, `source` is the model of both sides.
+/// `origin` is what an export needs to write the model again as another program had it (nmt/interop), field 1001 of the
+/// file; empty: none.
 struct VocabularyModels {
-  std::string source, target;
+  std::string source, target, origin = {};
 };
 /// Throws Failure if the content of the vocabulary's file is no protobuf message.
 VocabularyModels split_models(std::string_view file);
@@ -80,6 +83,15 @@ void check_symbols(const std::vector<std::string>& symbols);
 /// The content of a SentencePiece model's file with a piece more at the end for each symbol that it does not have; the
 /// other pieces keep their ids. Throws UsageFailure if a symbol is an ordinary or a control piece of the model.
 std::string with_symbols(const std::string& model, const std::vector<std::string>& symbols);
+
+/// A text that a SentencePiece model replaces before it cuts, by what it replaces it by.
+using Replacements = std::map<std::string, std::string, std::less<>>;
+/// The content of the model's file with more replacements in its normalizer, precompiled_charsmap, which every program
+/// with SentencePiece applies. They come before its own, and their results are not replaced again. Runs of spaces
+/// become one, spaces at both ends are removed. Throws Failure if the content is damaged.
+std::string with_replacements(std::string_view model, const Replacements& replacements);
+/// The replacements in the normalizer of a SentencePiece model's file. Throws Failure if they are damaged.
+Replacements replacements_of(std::string_view model);
 
 /// The version of SentencePiece that the program was built with, which the library does not tell: "0.1.97". Empty:
 /// unknown.

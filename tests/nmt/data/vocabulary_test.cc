@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "base/digest.h"
 #include "base/failure.h"
+#include "nmt/data/protobuf.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 
@@ -88,6 +90,50 @@ TEST(VocabularyTest, TwoModelsWithOtherPiecesAreRefused) {
               testing::ThrowsMessage<Failure>(testing::HasSubstr("in the model of the source, '")));
   EXPECT_THAT([&] { Vocabulary::from_bytes(join_models({.source = one, .target = "text"}), "two"); },
               testing::ThrowsMessage<Failure>("two (target): not a SentencePiece model"));
+}
+
+TEST(VocabularyTest, ReplacementsComeBeforeThoseOfTheModelsNormalizer) {
+  const std::string model = train({.size = 80});
+  const Replacements before = replacements_of(model);
+  EXPECT_EQ(before.at("\uff0c"), ",") << "by NFKC";
+  EXPECT_EQ(before.at("\u0065\u0301"), "\u00e9");
+  EXPECT_GT(before.size(), 10000U);
+  EXPECT_EQ(replacements_of(with_replacements(model, {})), before);
+  const Replacements more = {{"\u3002", ". "}, {"\u2019", "'"}, {"\uff11", "\""}, {"\U000f0000", " "}, {"\x01", " "}};
+  const std::string changed = with_replacements(model, more);
+  Replacements expected = more;
+  expected.merge(Replacements(before));
+  EXPECT_EQ(replacements_of(changed), expected);
+  const Vocabulary plain = Vocabulary::from_bytes(model, "plain"), mapped = Vocabulary::from_bytes(changed, "changed");
+  EXPECT_EQ(mapped.encode("\u3002 the\u3002\u3002  fox\u2019s\x01 \uff11 \uff0c\U000f0000"),
+            plain.encode(". the. . fox's \" ,"));
+  for (const std::string& line : text) EXPECT_EQ(mapped.encode(line), plain.encode(line));
+  const std::string identity = train({.size = 50, .normalization = "identity"});
+  EXPECT_TRUE(replacements_of(identity).empty());
+  EXPECT_EQ(replacements_of(with_replacements(identity, more)), more);
+}
+
+TEST(VocabularyTest, DamagedReplacementsAreRefused) {
+  const auto model = [](const std::string& map) { return Message().message(3, Message().bytes(2, map)).text(); };
+  std::uint32_t loop = 1U << 8;  // a value beyond the end
+  std::string bytes(8, '\0');
+  bytes[0] = 4;
+  std::memcpy(bytes.data() + 4, &loop, 4);
+  for (const std::string& map : {std::string("abc"), std::string(8, '\x7f'), std::string(4, '\0'), bytes}) {
+    EXPECT_THAT([&] { replacements_of(model(map)); },
+                testing::ThrowsMessage<Failure>("vocabulary: the replacements of its normalizer are damaged"));
+  }
+}
+
+TEST(VocabularyTest, OriginTravelsWithTheModels) {
+  const std::string whole = train({.size = 50});
+  const std::string file = join_models({.source = whole, .target = whole, .origin = "from elsewhere"});
+  for (const std::string& changed : {file, with_symbols(file, {"<new>"})}) {
+    EXPECT_EQ(split_models(changed).origin, "from elsewhere");
+  }
+  EXPECT_EQ(split_models(file).source, whole);
+  EXPECT_EQ(Vocabulary::from_bytes(file, "file").encode(text[0]),
+            Vocabulary::from_bytes(whole, "whole").encode(text[0]));
 }
 
 TEST(VocabularyTest, UnknownCharactersAreUnkOrBytes) {
