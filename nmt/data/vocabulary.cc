@@ -69,6 +69,17 @@ struct Vocabulary::Model {
   const std::string& piece(std::int32_t id) const {
     return target && source.IsControl(id) ? target->IdToPiece(id) : source.IdToPiece(id);
   }
+  /// Gives a text that one model does not know the id that it has in the other, as programs do that cut text to pieces
+  /// by the model of a side and then look these up in one vocabulary of both.
+  static void find_unknown(std::string_view text, const Processor& model, const Processor& other,
+                           std::vector<int>& ids) {
+    std::vector<std::string> pieces;
+    require(model.Encode({text.data(), text.size()}, &pieces), "vocabulary: encode");
+    for (std::size_t i = 0; i < ids.size() && pieces.size() == ids.size(); ++i) {
+      if (ids[i] != unk_id) continue;
+      if (const int id = other.PieceToId(pieces[i]); !other.IsControl(id)) ids[i] = id;
+    }
+  }
   /// Throws Failure unless both models have the same pieces.
   void check_pieces(const std::string& name) const {
     if (target->GetPieceSize() != source.GetPieceSize()) {
@@ -143,8 +154,12 @@ Vocabulary Vocabulary::from_bytes(std::string_view bytes, const std::string& nam
 
 std::vector<std::int32_t> Vocabulary::encode(std::string_view text, TextSide side) const {
   std::vector<int> ids;
-  const Model::Processor& processor = side == TextSide::target && model_->target ? *model_->target : model_->source;
+  const bool by_target = side == TextSide::target && model_->target;
+  const Model::Processor& processor = by_target ? *model_->target : model_->source;
   require(processor.Encode({text.data(), text.size()}, &ids), "vocabulary: encode");
+  if (model_->target && std::ranges::find(ids, unk_id) != ids.end()) {
+    model_->find_unknown(text, processor, by_target ? model_->source : *model_->target, ids);
+  }
   return {ids.begin(), ids.end()};
 }
 

@@ -41,7 +41,8 @@ class Vocabulary {
   /// Loads a model from the content of its file; `name` is for messages.
   static Vocabulary from_bytes(std::string_view model, const std::string& name);
 
-  /// Returns ids without <s> and </s>. Deterministic.
+  /// Returns ids without <s> and </s>. Deterministic. Of two models, a text that the side's has no piece for has the id
+  /// that it has in the other's.
   std::vector<std::int32_t> encode(std::string_view text, TextSide side = TextSide::source) const;
   /// Converts ids to text, dropping <s> and </s>. Throws Failure if an id lies outside the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;

@@ -1,5 +1,5 @@
-// Numbers of fields and values: sentencepiece_model.proto. precompiled_charsmap: normalizer.cc and builder.cc of
-// SentencePiece; its trie: darts.h of darts-clone.
+// Numbers of fields and values: sentencepiece_model.proto. precompiled_charsmap: Normalizer and Builder of
+// SentencePiece; its trie: darts-clone.
 #include <sentencepiece_trainer.h>
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/failure.h"
 #include "base/files.h"
-#include "base/text.h"
+#include "base/log.h"
 #include "nmt/data/protobuf.h"
 #include "nmt/data/text.h"
 #include "nmt/data/vocabulary.h"

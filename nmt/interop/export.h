@@ -79,6 +79,8 @@ enum class FeatureOrder { alternating, sines_first };
 /// The values of a matrix [rows, columns] or, with 1 column, of a vector, with the features in the order `to` instead
 /// of the other. A vector whose stream is its columns (the bias of a Linear that reads the stream) has no features.
 std::vector<float> reordered(std::span<const float> values, std::int64_t columns, StreamAxis stream, FeatureOrder to);
+/// [columns, rows] of `values`, which are [rows, columns].
+std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns);
 /// The values of a tensor of ours, in f32, with the features in the order sines_first.
 std::vector<float> reordered(const ConstTensor& tensor, StreamAxis stream);
 

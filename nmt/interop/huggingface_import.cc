@@ -14,6 +14,7 @@
 #include "nmt/checkpoint/safetensors.h"
 #include "nmt/data/protobuf.h"
 #include "nmt/interop/import.h"
+#include "nmt/interop/marian.h"
 
 namespace babelring {
 namespace {
@@ -140,45 +141,6 @@ std::vector<std::int64_t> rows_of(const std::vector<std::string>& pieces, const 
   return rows;
 }
 
-/// A SentencePiece model with the pieces of the table in our order, of which the given model has some. A code of a
-/// language, >>fra<<, is a symbol; another piece that the model does not have is a control piece with another text. The
-/// model itself, if its pieces are those of the table.
-std::string with_pieces_of_table(std::string_view model, const std::vector<std::string>& table) {
-  constexpr int pieces_field = 1, text_field = 1, score_field = 2, type_field = 3;
-  constexpr std::int64_t control = 3, user_defined = 4;
-  std::map<std::string, std::string, std::less<>> messages;  // by piece
-  std::vector<std::string> own;
-  Message result;
-  for (MessageReader fields(model); fields.next();) {
-    if (fields.field() != pieces_field) {
-      result.bytes(fields.field(), fields.bytes());
-      continue;
-    }
-    for (MessageReader piece(fields.bytes()); piece.next();) {
-      if (piece.field() != text_field) continue;
-      messages[own.emplace_back(piece.bytes())] = fields.bytes();
-    }
-  }
-  if (own == table) return std::string(model);
-  for (std::size_t id = 0; id < table.size(); ++id) {
-    const std::string& piece = table[id];
-    if (const auto found = messages.find(piece); found != messages.end()) {
-      result.bytes(pieces_field, found->second);
-    } else if (piece.starts_with(">>") && piece.ends_with("<<")) {
-      // With the space that SentencePiece puts before a text, as the tokenizer of transformers has no piece for it.
-      const std::string symbol = "\u2581" + piece;
-      const Message message =
-          Message().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
-      result.message(pieces_field, message);
-    } else {
-      const std::string name = static_cast<std::int32_t>(id) == bos_id ? piece : fmt::format("<{} of the other>", id);
-      result.message(pieces_field,
-                     Message().bytes(text_field, name).number(score_field, 0).integer(type_field, control));
-    }
-  }
-  return result.text();
-}
-
 std::string vocabulary_of(const fs::path& folder, const std::vector<std::string>& pieces,
                           const std::vector<std::int64_t>& rows) {
   std::vector<std::string> table;
@@ -278,6 +240,42 @@ void join_shared_tables(ImportedModel& imported, const std::string& file) {
 }
 
 }  // namespace
+
+std::string with_pieces_of_table(std::string_view model, const std::vector<std::string>& table) {
+  constexpr int pieces_field = 1, text_field = 1, score_field = 2, type_field = 3;
+  constexpr std::int64_t control = 3, user_defined = 4;
+  std::map<std::string, std::string, std::less<>> messages;  // by piece
+  std::vector<std::string> own;
+  Message result;
+  for (MessageReader fields(model); fields.next();) {
+    if (fields.field() != pieces_field) {
+      result.bytes(fields.field(), fields.bytes());
+      continue;
+    }
+    for (MessageReader piece(fields.bytes()); piece.next();) {
+      if (piece.field() != text_field) continue;
+      messages[own.emplace_back(piece.bytes())] = fields.bytes();
+    }
+  }
+  if (own == table) return std::string(model);
+  for (std::size_t id = 0; id < table.size(); ++id) {
+    const std::string& piece = table[id];
+    if (const auto found = messages.find(piece); found != messages.end()) {
+      result.bytes(pieces_field, found->second);
+    } else if (piece.starts_with(">>") && piece.ends_with("<<")) {
+      // With the space that SentencePiece puts before a text, as the tokenizer of transformers has no piece for it.
+      const std::string symbol = "\u2581" + piece;
+      const Message message =
+          Message().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
+      result.message(pieces_field, message);
+    } else {
+      const std::string name = static_cast<std::int32_t>(id) == bos_id ? piece : fmt::format("<{} of the other>", id);
+      result.message(pieces_field,
+                     Message().bytes(text_field, name).number(score_field, 0).integer(type_field, control));
+    }
+  }
+  return result.text();
+}
 
 ImportedModel read_huggingface(const fs::path& folder, PositionSpacing positions) {
   const MarianConfig config(folder / "config.json");

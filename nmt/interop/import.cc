@@ -14,6 +14,7 @@
 #include "base/names.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/interop/marian.h"
 #include "nmt/model/transformer.h"
 #include "nmt/parallel/device.h"
 
@@ -54,13 +55,16 @@ class Assembly {
       const bool is_part = foreign.rule->parts > 1;
       if (found == imported_.tensors.end()) {
         if (!is_part) continue;
-        fail("{}: {} is missing, {}", file_, foreign.name, expected(part_shape(parameter, foreign)));
+        fail("{}: {} is missing, {}", file_, foreign.name, expected(their_shape(parameter, foreign)));
       }
-      check_shape(foreign, found->second, part_shape(parameter, foreign));
+      const std::vector<std::int64_t> shape = their_shape(parameter, foreign);
+      check_shape(foreign, found->second, shape);
       used_.push_back(foreign.name);
       if (found->second.bytes.data() == whole) continue;  // another name of the same
-      std::vector<float> more = in_our_order(parameter, *foreign.rule, found->second.values());
-      release_pages(found->second.bytes);
+      std::vector<float> theirs = found->second.values();
+      if (is_transposed(parameter, foreign)) theirs = transposed(theirs, shape[0], shape[1]);
+      std::vector<float> more = in_our_order(parameter, *foreign.rule, std::move(theirs));
+      if (found->second.is_mapped) release_pages(found->second.bytes);
       if (whole != nullptr) {
         require_equal(foreign.name, more, values);
       } else if (values.empty()) {
@@ -72,7 +76,7 @@ class Assembly {
     }
     if (values.empty()) {
       const std::vector<ForeignName> names = foreign_names(parameter.name, imported_.names);
-      fail("{}: {} is missing, {}", file_, names.front().name, expected(part_shape(parameter, names.front())));
+      fail("{}: {} is missing, {}", file_, names.front().name, expected(their_shape(parameter, names.front())));
     }
     return values;
   }
@@ -92,10 +96,11 @@ class Assembly {
     if (imported_.sines_first && parameter.name != OutputProjectionLoss::bias_name) {
       theirs = reordered(theirs, columns, rule.stream, FeatureOrder::alternating);
     }
-    if (imported_.rows.empty() || !has_row_per_piece(parameter)) return theirs;
+    const std::vector<std::int64_t>& rows = rows_of(parameter);
+    if (rows.empty() || !has_row_per_piece(parameter)) return theirs;
     std::vector<float> ours;
-    ours.reserve(imported_.rows.size() * static_cast<std::size_t>(columns));
-    for (const std::int64_t row : imported_.rows) {
+    ours.reserve(rows.size() * static_cast<std::size_t>(columns));
+    for (const std::int64_t row : rows) {
       if (row < 0) {
         ours.insert(ours.end(), static_cast<std::size_t>(columns), columns == 1 ? absent_piece_bias : 0);
       } else {
@@ -105,12 +110,27 @@ class Assembly {
     return ours;
   }
   static std::string expected(const std::vector<std::int64_t>& shape) { return "expected " + shape_text(shape); }
-  std::vector<std::int64_t> part_shape(const Parameter& parameter, const ForeignName& foreign) const {
+  bool has_source_rows(const Parameter& parameter) const {
+    return parameter.name == "encoder.embedding" && !imported_.source_rows.empty();
+  }
+  const std::vector<std::int64_t>& rows_of(const Parameter& parameter) const {
+    return has_source_rows(parameter) ? imported_.source_rows : imported_.rows;
+  }
+  /// Their matrix is [in, out]. Marian has tables, and its newer output projection, as ours.
+  bool is_transposed(const Parameter& parameter, const ForeignName& foreign) const {
+    if (!imported_.is_transposed || parameter.shape.rank() != 2) return false;
+    return !has_row_per_piece(parameter) || (parameter.name == "output" && !foreign.rule->theirs.ends_with("?t"));
+  }
+  std::vector<std::int64_t> their_shape(const Parameter& parameter, const ForeignName& foreign) const {
     std::vector<std::int64_t> shape;
     shape.reserve(static_cast<std::size_t>(parameter.shape.rank()));
     for (int axis = 0; axis < parameter.shape.rank(); ++axis) shape.push_back(parameter.shape[axis]);
     shape.front() /= foreign.rule->parts;
-    if (!imported_.rows.empty() && has_row_per_piece(parameter)) shape.front() = imported_.their_rows;
+    if (!rows_of(parameter).empty() && has_row_per_piece(parameter)) {
+      shape.front() = has_source_rows(parameter) ? imported_.their_source_rows : imported_.their_rows;
+    }
+    if (is_transposed(parameter, foreign)) std::swap(shape[0], shape[1]);
+    if (imported_.is_transposed && shape.size() == 1) shape.insert(shape.begin(), 1);
     return shape;
   }
   void check_shape(const ForeignName& foreign, const ImportedTensor& tensor, const std::vector<std::int64_t>& shape) {
@@ -127,9 +147,15 @@ class Assembly {
   std::vector<std::string> used_;
 };
 
-ImportedModel read_model(const ImportOptions& options) {
+ImportedModel read_model(const ImportOptions& options, const fs::path& scratch) {
   const fs::path& input = options.input;
   if (!fs::exists(input)) fail("import: {}: No such file or directory", input.string());
+  if (is_marian(input)) {
+    if (options.positions != PositionSpacing::sinusoid) {
+      throw UsageFailure("--positions: a model of Marian has Marian's, without this option");
+    }
+    return read_marian(input, options.vocabulary, scratch);
+  }
   for (const fs::path& folder : {input, input / "model"}) {
     if (!fs::is_regular_file(folder / "model.bin")) continue;
     if (options.positions != PositionSpacing::sinusoid) {
@@ -148,8 +174,8 @@ ImportedModel read_model(const ImportOptions& options) {
                     input.string()));
   }
   throw UsageFailure(fmt::format(
-      "import: {}: found neither model.bin nor model.safetensors, expected a folder for CTranslate2 or of a "
-      "MarianMTModel of Hugging Face",
+      "import: {}: found neither model.bin, model.safetensors nor .npz, expected a folder for CTranslate2, of a "
+      "MarianMTModel of Hugging Face or of a model of Marian, or a release of OPUS-MT (.zip)",
       input.string()));
 }
 
@@ -189,7 +215,7 @@ ModelConfig import_checkpoint(const ImportOptions& options, const fs::path& outp
   if (fs::exists(fs::symlink_status(target))) {
     throw UsageFailure(fmt::format("import: {} exists already", output.string()));
   }
-  ImportedModel imported = read_model(options);
+  ImportedModel imported = read_model(options, existing_folder(target.parent_path()));
   CheckpointContent content;
   content.texts["config.yaml"] = checked_config(imported.model, target.filename().string(), options.input);
   const Vocabulary vocabulary = Vocabulary::from_bytes(imported.vocabulary, "the SentencePiece model");
@@ -197,13 +223,14 @@ ModelConfig import_checkpoint(const ImportOptions& options, const fs::path& outp
   const ParameterMemory memory = {
       .weights = [&](std::size_t bytes) { return backend->allocate(bytes, MemoryPurpose::weights); }, .gradients = {}};
   const Transformer model(imported.model, vocabulary.size(), 0, memory, DType::f32);
-  Assembly assembly(imported, options.input.string());
+  Assembly assembly(imported, imported.file_name.empty() ? options.input.string() : imported.file_name);
   for (const Parameter& parameter : model.parameters().all()) {
     backend->upload(assembly.take(parameter).data(), parameter.master);
     content.weights.push_back({parameter.name, parameter.master});
   }
   assembly.require_all_used();
   content.state = {{"imported_by", options.command}};
+  if (!imported.release.empty()) content.state["release"] = imported.release;
   content.texts["spm.model"] = imported.vocabulary;
   fs::create_directories(target.parent_path());
   const ScratchFolder unfinished(target.parent_path() / fmt::format(".tmp-{}", make_id('x')));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "nmt/interop/export.h"
 
 namespace babelring {
@@ -18,6 +19,7 @@ struct ImportedTensor {
   std::vector<std::int64_t> shape;
   Type type = Type::f32;
   std::span<const std::byte> bytes;  // row-major, little-endian, not aligned
+  bool is_mapped = true;             // lie in a MappedFile
 
   /// The elements, widened to f32.
   std::vector<float> values() const;
@@ -26,6 +28,7 @@ struct ImportedTensor {
 /// A model of another program, before its tensors have found their places.
 struct ImportedModel {
   std::shared_ptr<const void> file;  // that the tensors view
+  std::string file_name = {};        // for messages; empty: the input
   ModelConfig model;
   std::string vocabulary;  // content of the SentencePiece model's file
   FormatNames names;
@@ -34,7 +37,12 @@ struct ImportedModel {
   /// chosen. Empty: the same.
   std::vector<std::int64_t> rows;
   std::int64_t their_rows = 0;  // of tables, if `rows` is not empty
-  bool sines_first = false;     // the order of their features; false: ours
+  /// The same of encoder.embedding, if it is a table of its own with other pieces; empty: `rows`.
+  std::vector<std::int64_t> source_rows;
+  std::int64_t their_source_rows = 0;
+  bool sines_first = false;    // the order of their features; false: ours
+  bool is_transposed = false;  // matrices but tables are [in, out], vectors [1, n], as Marian has them
+  json::object release = {};   // what there is to say about where it is from, stored as state.release
 };
 
 /// Reads a folder for CTranslate2's Translator: model.bin (binary version 5 or 6) with matrices in f32, f16 or bf16,

@@ -1,5 +1,5 @@
-// The formats: Marian 1.12, src/models/transformer.h (arithmetic and names), src/common/io.cpp and src/3rd_party/cnpy
-// (npz); of Bergamot browsermt/marian-dev, src/common/binary.cpp and ExpressionGraphPackable::packAndSave.
+// The formats: Marian 1.12, src/models/transformer.h (arithmetic and names); of Bergamot browsermt/marian-dev,
+// src/common/binary.cpp and ExpressionGraphPackable::packAndSave.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,13 +7,13 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
+#include <optional>
 
 #include "base/failure.h"
 #include "base/files.h"
-#include "nmt/checkpoint/store.h"
-#include "nmt/interop/export.h"
+#include "nmt/interop/marian.h"
+#include "nmt/interop/npz.h"
 
 namespace babelring {
 
@@ -49,7 +49,10 @@ constexpr ModuleRule npz_modules[] = {
     {"decoder.*.feed_forward.second", "decoder_l*_ffn_?2", StreamAxis::rows},
     {"decoder.*.feed_forward_norm", "decoder_l*_ffn_ffn_ln_?", StreamAxis::rows},
     {"output", "decoder_ff_logit_out_?"},
+    {"output", "decoder_ff_logit_out_?t"},
 };
+
+}  // namespace
 
 constexpr FormatNames npz_names = {.separator = "",
                                    .norm_gain = "scale",
@@ -59,8 +62,10 @@ constexpr FormatNames npz_names = {.separator = "",
                                    .first_layer = 1,
                                    .modules = npz_modules};
 
-constexpr std::string_view output_bias_name = "decoder_ff_logit_out_b";
-constexpr std::string_view options_name = "special:model.yml";
+namespace {
+
+// Names of the output projection: [pieces, width] as ours in newer models, [width, pieces] in older ones and in 8 bits.
+constexpr const char *newer_output = "decoder_ff_logit_out_Wt", *older_output = "decoder_ff_logit_out_W";
 
 /// A tensor as Marian names and shapes it: vectors have one row, matrices but embeddings are [in, out].
 struct MarianTensor {
@@ -82,7 +87,7 @@ MarianTensors marian_tensors(const ExportedModel& model, std::int64_t pieces) {
     if (foreign.ours == "output.bias") continue;
     const Shape& shape = foreign.tensor.shape;
     const bool is_vector = shape.rank() == 1, is_linear = foreign.ours.ends_with(".weight");
-    const bool is_table = !is_vector && !is_linear, is_transposed = is_linear || foreign.ours == "output";
+    const bool is_table = !is_vector && !is_linear, is_transposed = is_linear || foreign.name == older_output;
     const std::int64_t columns = is_vector ? shape[0] : shape[1];
     const std::int64_t rows = is_vector ? 1 : is_table ? pieces : shape[0];
     const auto values = [tensor = foreign.tensor, stream = foreign.rule->stream, size = rows * columns] {
@@ -113,7 +118,7 @@ MarianTensors marian_tensors(const ExportedModel& model, std::int64_t pieces) {
 void add_input_factors(const ExportedModel& model, MarianTensors& tensors) {
   for (const ForeignTensor& foreign : foreign_tensors(model.weights, npz_names)) {
     const auto found = model.inputs.find(foreign.ours);
-    if (found == model.inputs.end()) continue;
+    if (found == model.inputs.end() || !tensors.contains(foreign.name)) continue;
     double sum = 0, squares = 0;
     for (const float largest : found->second) {
       sum += largest;
@@ -147,53 +152,23 @@ std::string model_options(const ModelConfig& model, std::int64_t pieces) {
       name_of(model.activation), all_tied, model.tied_embeddings == TiedEmbeddings::decoder);
 }
 
-/// The beginning of an .npy file, version 1.0: a dictionary of Python, filled up to a multiple of 64 bytes.
-std::string npy_header(std::string_view type, std::string_view shape) {
-  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type, shape);
-  constexpr std::size_t before = 10, multiple = 64;
-  text.resize((before + text.size() + multiple) / multiple * multiple - before, ' ');
-  text.back() = '\n';
-  const auto size = static_cast<std::uint16_t>(text.size());
-  return std::string("\x93NUMPY\x01\x00", 8) + std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
-}
-
-/// [columns, rows] of `values`, which are [rows, columns].
-std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
-  std::vector<float> result(values.size());
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      result[static_cast<std::size_t>(column * rows + row)] = values[static_cast<std::size_t>(row * columns + column)];
-    }
-  }
-  return result;
-}
-
-void write_npy(const MarianTensor& tensor, const fs::path& file) {
-  std::vector<float> values = tensor.values();
-  if (tensor.is_transposed) values = transposed(values, tensor.columns, tensor.rows);
+/// model.npz with the arrays in this order, of which one is the options.
+void write_npz(const MarianTensors& tensors, const std::vector<std::string>& order, const std::string& options,
+               const fs::path& file) {
   AtomicFile output(file);
-  output.write(npy_header("<f4", fmt::format("{}, {}", tensor.rows, tensor.columns)));
-  output.write(values.data(), values.size() * sizeof(float));
-  output.commit();
-}
-
-/// model.npz: a zip archive with an array for each tensor.
-void write_npz(const MarianTensors& tensors, const std::string& options, const fs::path& file) {
-  const ScratchFolder scratch(file.parent_path() / "npz");
-  for (const auto& [name, tensor] : tensors) {
-    constexpr auto limit = static_cast<std::int64_t>(std::numeric_limits<std::uint32_t>::max() / sizeof(float));
-    if (tensor.elements() >= limit) {
-      fail("export: {} has shape [{}, {}], expected less than 4 GiB, as Marian counts bytes of an array in 32 bits",
-           name, tensor.rows, tensor.columns);
+  NpzWriter npz(output);
+  for (const std::string& name : order) {
+    if (name == options_name) {
+      npz.add(name, "<i1", {std::ssize(options)}, std::as_bytes(std::span(options)));
+      continue;
     }
-    write_npy(tensor, scratch.path() / (name + ".npy"));
+    const MarianTensor& tensor = tensors.at(name);
+    std::vector<float> values = tensor.values();
+    if (tensor.is_transposed) values = transposed(values, tensor.columns, tensor.rows);
+    npz.add(name, "<f4", {tensor.rows, tensor.columns}, std::as_bytes(std::span(values)));
   }
-  const std::size_t size = options.size() + 1;  // with a zero byte
-  AtomicFile yaml(scratch.path() / (std::string(options_name) + ".npy"));
-  yaml.write(npy_header("|i1", fmt::format("{},", size)));
-  yaml.write(options.c_str(), size);
-  yaml.commit();
-  write_zip(scratch.path(), scratch.path(), file);
+  npz.finish();
+  output.commit();
 }
 
 /// Types by their number in model.bin; intgemm8 is another number in the files of Marian itself.
@@ -278,6 +253,86 @@ std::string write_vocabularies(const Vocabulary& vocabulary, const fs::path& fol
   return "vocabs:\n  - source.spm\n  - target.spm\n";
 }
 
+/// The row of ours for each row of theirs; none if a row is absent or there twice.
+std::optional<std::vector<std::int64_t>> inverse(const std::vector<std::int64_t>& rows) {
+  const std::int64_t theirs = std::ranges::count_if(rows, [](std::int64_t row) { return row >= 0; });
+  std::vector<std::int64_t> ours(static_cast<std::size_t>(theirs), -1);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row] < 0) continue;
+    if (rows[row] >= theirs || ours[static_cast<std::size_t>(rows[row])] >= 0) return std::nullopt;
+    ours[static_cast<std::size_t>(rows[row])] = static_cast<std::int64_t>(row);
+  }
+  return ours;
+}
+
+/// Gives a table, an output projection or its bias the rows of the model as it was imported.
+void restore_rows(MarianTensor& tensor, const std::vector<std::int64_t>& rows) {
+  const std::int64_t columns = tensor.rows == 1 ? 1 : tensor.is_transposed ? tensor.rows : tensor.columns;
+  (tensor.rows == 1 || tensor.is_transposed ? tensor.columns : tensor.rows) = std::ssize(rows);
+  tensor.values = [values = tensor.values, rows, columns] {
+    const std::vector<float> ours = values();
+    std::vector<float> theirs;
+    theirs.reserve(rows.size() * static_cast<std::size_t>(columns));
+    for (const std::int64_t row : rows) {
+      theirs.insert(theirs.end(), ours.begin() + row * columns, ours.begin() + (row + 1) * columns);
+    }
+    return theirs;
+  };
+}
+
+/// What the model was imported from, if it is still of the same shape and has the same vocabulary.
+std::optional<MarianOrigin> origin_for(const ExportedModel& model) try {
+  std::optional<MarianOrigin> origin = MarianOrigin::unpack(split_models(model.vocabulary.bytes()).origin);
+  const auto pieces = static_cast<std::size_t>(model.vocabulary.size());
+  if (!origin || origin->rows.size() != pieces || origin->vocabularies.size() != 2) return std::nullopt;
+  if (!origin->source_rows.empty() && origin->source_rows.size() != pieces) return std::nullopt;
+  const ModelConfig before = model_of_options(YamlOptions(origin->options.c_str(), std::string(options_name)));
+  if (model_options(before, 0) != model_options(model.config.model, 0)) return std::nullopt;
+  return origin;
+} catch (const Failure&) {
+  return std::nullopt;  // options that a later version has written
+}
+
+/// Gives the tensors the rows of the origin. Returns false if they are not those of the origin.
+bool restore(const MarianOrigin& origin, MarianTensors& tensors) {
+  const auto rows = inverse(origin.rows), source_rows = inverse(origin.source_rows);
+  if (!rows || !source_rows) return false;
+  for (const char* name :
+       {"Wemb", "encoder_Wemb", "decoder_Wemb", newer_output, older_output, "decoder_ff_logit_out_b"}) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) continue;
+    const bool is_of_source = name == std::string_view("encoder_Wemb") && !source_rows->empty();
+    restore_rows(found->second, is_of_source ? *source_rows : *rows);
+  }
+  std::vector<std::string> names = origin.arrays, ours = {std::string(options_name)};
+  for (const auto& [name, tensor] : tensors) ours.push_back(name);
+  std::ranges::sort(names);
+  std::ranges::sort(ours);
+  return names == ours;
+}
+
+std::string decoder_options(const std::string& model, const std::string& vocabularies) {
+  return fmt::format(
+      "relative-paths: true\nmodels:\n  - {}\n{}beam-size: 4\nnormalize: 0\nword-penalty: 0\nallow-unk: true\n"
+      "mini-batch: 16\nmaxi-batch: 100\nmaxi-batch-sort: src\n",
+      model, vocabularies);
+}
+
+/// Writes the model with the names, the order and the files that it was imported with. Returns false if it is another.
+bool write_as_imported(const ExportedModel& model, const fs::path& folder) {
+  const std::optional<MarianOrigin> origin = origin_for(model);
+  if (!origin) return false;
+  MarianTensors tensors = marian_tensors(model, model.vocabulary.size());
+  tensors.erase(std::ranges::find(origin->arrays, newer_output) == origin->arrays.end() ? newer_output : older_output);
+  if (!restore(*origin, tensors)) return false;
+  write_npz(tensors, origin->arrays, origin->options, folder / origin->model);
+  for (const auto& [name, content] : origin->files) write_file_atomically(folder / name, content);
+  const std::vector<std::string>& names = origin->vocabularies;
+  const std::string list = fmt::format("vocabs:\n  - {}\n  - {}\n", names[0], names[1]);
+  write_file_atomically(folder / "decoder.yml", decoder_options(origin->model, list));
+  return true;
+}
+
 }  // namespace
 
 // Marian's attention reads keys and values before the norm of a pre-norm layer; its GELU is another function.
@@ -305,23 +360,28 @@ void require_arithmetic(const ModelConfig& model, ExportFormat format) {
   }
 }
 
+std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
+  std::vector<float> result(values.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      result[static_cast<std::size_t>(column * rows + row)] = values[static_cast<std::size_t>(row * columns + column)];
+    }
+  }
+  return result;
+}
+
 void write_marian(const ExportedModel& model, const fs::path& folder) {
   const ModelConfig& config = model.config.model;
+  if (write_as_imported(model, folder)) return;
   const std::int64_t pieces = model.vocabulary.size();
   MarianTensors tensors = marian_tensors(model, pieces);
-  // The output projection of Marian's newer models is [pieces, width], as ours; Bergamot's 8 bits need the older form.
-  if (auto output = tensors.extract("decoder_ff_logit_out_W"); !output.empty()) {
-    output.key() += "t";
-    std::swap(output.mapped().rows, output.mapped().columns);
-    output.mapped().is_transposed = false;
-    tensors.insert(std::move(output));
-  }
-  write_npz(tensors, model_options(config, pieces), folder / "model.npz");
+  tensors.erase(older_output);
+  std::vector<std::string> order;
+  for (const auto& [name, tensor] : tensors) order.push_back(name);
+  order.emplace_back(options_name);
+  write_npz(tensors, order, model_options(config, pieces) + '\0', folder / "model.npz");
   write_file_atomically(folder / "decoder.yml",
-                        "relative-paths: true\nmodels:\n  - model.npz\n" +
-                            write_vocabularies(model.vocabulary, folder) +
-                            "beam-size: 4\nnormalize: 0\nword-penalty: 0\nallow-unk: true\nmini-batch: 16\n"
-                            "maxi-batch: 100\nmaxi-batch-sort: src\n");
+                        decoder_options("model.npz", write_vocabularies(model.vocabulary, folder)));
 }
 
 void write_bergamot(const ExportedModel& model, const fs::path& folder) {
@@ -329,6 +389,7 @@ void write_bergamot(const ExportedModel& model, const fs::path& folder) {
   constexpr std::int64_t rows = 8;  // of intgemm's tiles
   const std::int64_t pieces = (model.vocabulary.size() + rows - 1) / rows * rows;
   MarianTensors tensors = marian_tensors(model, pieces);
+  tensors.erase(newer_output);
   add_input_factors(model, tensors);
   write_binary(tensors, model_options(config, pieces), folder / "model.bin");
   write_file_atomically(folder / "config.yml",

@@ -82,6 +82,26 @@ TEST(VocabularyTest, TwoModelsOverOneTableCutTheirSides) {
   }
 }
 
+TEST(VocabularyTest, ATextThatOneModelDoesNotKnowHasTheIdOfTheOther) {
+  const std::string whole = train({.model = "unigram", .size = 50});
+  const Vocabulary joint = Vocabulary::from_bytes(whole, "joint");
+  const auto id_of = [&](const std::string& piece) {
+    std::int32_t id = 0;
+    while (joint.piece(id) != piece) ++id;
+    return id;
+  };
+  const std::int32_t x = id_of("x"), z = id_of("z");
+  const std::string without = with_some_pieces(
+      whole, [&](std::int32_t id) { return id < 3 || joint.piece(id).find_first_of("xz") == std::string::npos; });
+  const Vocabulary both = Vocabulary::from_bytes(join_models({.source = without, .target = whole}), "both");
+  EXPECT_THAT(both.encode("the x dog"), testing::Contains(x));
+  EXPECT_THAT(both.encode("the xz dog"), testing::AllOf(testing::Contains(unk_id), testing::Not(testing::Contains(z))))
+      << "unknown characters are one text";
+  EXPECT_THAT(Vocabulary::from_bytes(without, "without").encode("the x dog"), testing::Contains(unk_id));
+  const Vocabulary turned = Vocabulary::from_bytes(join_models({.source = whole, .target = without}), "turned");
+  EXPECT_THAT(turned.encode("the x dog", TextSide::target), testing::Contains(x));
+}
+
 TEST(VocabularyTest, TwoModelsWithOtherPiecesAreRefused) {
   const std::string one = train({.size = 50}), other = train({.model = "unigram", .size = 50});
   EXPECT_THAT([&] { Vocabulary::from_bytes(join_models({.source = one, .target = train({.size = 51})}), "two"); },

@@ -61,8 +61,7 @@ struct Npz {
       reader.take_bytes(6);
       EXPECT_EQ(reader.take<std::uint16_t>() & 8U, 0U) << "lengths are in the header";
       EXPECT_EQ(reader.take<std::uint16_t>(), 0U) << "not compressed";
-      EXPECT_EQ(reader.take<std::uint16_t>(), 0U) << "midnight";
-      EXPECT_EQ(reader.take<std::uint16_t>(), 0x21U) << "1980-01-01";
+      EXPECT_EQ(reader.take<std::uint32_t>(), 0U) << "no date";
       reader.take<std::uint32_t>();  // CRC
       const auto size = reader.take<std::uint32_t>();
       EXPECT_EQ(reader.take<std::uint32_t>(), size);
@@ -82,7 +81,7 @@ struct Npz {
     Bytes reader{file};
     EXPECT_EQ(reader.take_bytes(8), std::string_view("\x93NUMPY\x01\x00", 8));
     const std::string header(reader.take_bytes(reader.take<std::uint16_t>()));
-    EXPECT_EQ((10 + header.size()) % 64, 0U);
+    EXPECT_EQ((10 + header.size()) % 16, 0U);
     EXPECT_LT(header.size(), 256U) << "Marian's buffer";
     EXPECT_EQ(header.back(), '\n');
     Stored stored;
@@ -90,7 +89,7 @@ struct Npz {
     if (std::sscanf(header.c_str(), "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }", &rows,
                     &columns) == 2) {
       stored = {.shape = {rows, columns}, .type = 4, .data = reader.rest};
-    } else if (std::sscanf(header.c_str(), "{'descr': '|i1', 'fortran_order': False, 'shape': (%lld,), }", &rows) ==
+    } else if (std::sscanf(header.c_str(), "{'descr': '<i1', 'fortran_order': False, 'shape': (%lld,), }", &rows) ==
                1) {
       stored = {.shape = {rows}, .type = 1, .data = reader.rest};
       columns = 1;
