@@ -96,14 +96,17 @@ void add_import(CLI::App& app) {
   const auto arguments = std::make_shared<ImportArguments>();
   command
       ->add_option("model", arguments->options.input,
-                   "folder that ctranslate2.Translator loads, an unpacked package of Argos Translate, or a folder of a "
-                   "MarianMTModel of Hugging Face")
+                   "folder that ctranslate2.Translator loads, an unpacked package of Argos Translate, a folder of a "
+                   "MarianMTModel of Hugging Face, a release of OPUS-MT (.zip), or a model of Marian: a folder or a "
+                   ".npz file")
       ->required()
-      ->type_name("DIR");
+      ->type_name("PATH");
   command->add_option("--output", arguments->output, "folder of the new checkpoint; must not exist")->required();
   command
-      ->add_option("--vocabulary", arguments->options.vocabulary,
-                   "CTranslate2 only: SentencePiece model; default: sentencepiece.model of the folder")
+      ->add_option(
+          "--vocabulary", arguments->options.vocabulary,
+          "SentencePiece model; CTranslate2: default: sentencepiece.model of the folder; Marian: of both sides, "
+          "if there is a vocabulary in YAML and no source.spm and target.spm")
       ->type_name("FILE");
   add_choice(
       *command, "--positions", arguments->options.positions, position_spacings(),

@@ -77,7 +77,8 @@ struct Vocabulary::Model {
     require(model.Encode({text.data(), text.size()}, &pieces), "vocabulary: encode");
     for (std::size_t i = 0; i < ids.size() && pieces.size() == ids.size(); ++i) {
       if (ids[i] != unk_id) continue;
-      if (const int id = other.PieceToId(pieces[i]); !other.IsControl(id)) ids[i] = id;
+      const int id = other.PieceToId(pieces[i]);
+      if (!other.IsControl(id) && !model.IdToPiece(id).starts_with(absent_piece)) ids[i] = id;
     }
   }
   /// Throws Failure unless both models have the same pieces.
@@ -87,7 +88,7 @@ struct Vocabulary::Model {
            target->GetPieceSize());
     }
     for (std::int32_t id = 0; id < source.GetPieceSize(); ++id) {
-      const bool is_of_one = source.IsControl(id) != target->IsControl(id);
+      const bool is_of_one = source.IsControl(id) || target->IsControl(id);
       if (is_of_one || source.IdToPiece(id) == target->IdToPiece(id)) continue;
       fail("{}: piece {} is '{}' in the model of the source, '{}' in that of the target", name, id,
            printable(source.IdToPiece(id)), printable(target->IdToPiece(id)));

@@ -30,6 +30,9 @@ struct VocabularyOptions {
 
 enum class TextSide { source, target };
 
+/// The beginning of a control piece that stands for a piece that only the other side has, in its model and its table.
+inline constexpr std::string_view absent_piece = "<absent ";
+
 /// A SentencePiece model that converts between text and subword ids, or two with the same ids: one that cuts the
 /// source, and in field 1000 of its file, which SentencePiece ignores, one that cuts and joins the target. Thread-safe;
 /// copies share the model.
@@ -42,7 +45,7 @@ class Vocabulary {
   static Vocabulary from_bytes(std::string_view model, const std::string& name);
 
   /// Returns ids without <s> and </s>. Deterministic. Of two models, a text that the side's has no piece for has the id
-  /// that it has in the other's.
+  /// that it has in the other's, unless that of the side's is `absent_piece`.
   std::vector<std::int32_t> encode(std::string_view text, TextSide side = TextSide::source) const;
   /// Converts ids to text, dropping <s> and </s>. Throws Failure if an id lies outside the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;

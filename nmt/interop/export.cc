@@ -108,7 +108,7 @@ constexpr std::string_view marian_usage = R"(With Marian 1.12, one sentence a li
 marian-decoder -c FOLDER/decoder.yml < source.txt > translation.txt
 ```
 
-`model.npz` has its options inside, and `vocab.spm` the SentencePiece model of both languages.
+The model has its options inside. With a vocabulary in YAML Marian reads pieces: cut text by `source.spm` before.
 )";
 
 constexpr std::string_view bergamot_usage =

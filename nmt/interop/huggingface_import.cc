@@ -150,7 +150,7 @@ std::string vocabulary_of(const fs::path& folder, const std::vector<std::string>
   const auto model_of_table = [&](const char* name, const std::string& model) {
     std::string with_all;
     try {
-      with_all = with_pieces_of_table(model, table);
+      with_all = with_pieces_of_table(model, table, rows);
     } catch (const Failure& failure) {
       fail("{}: {}", (folder / name).string(), failure.what());
     }
@@ -241,7 +241,8 @@ void join_shared_tables(ImportedModel& imported, const std::string& file) {
 
 }  // namespace
 
-std::string with_pieces_of_table(std::string_view model, const std::vector<std::string>& table) {
+std::string with_pieces_of_table(std::string_view model, const std::vector<std::string>& table,
+                                 const std::vector<std::int64_t>& rows) {
   constexpr int pieces_field = 1, text_field = 1, score_field = 2, type_field = 3;
   constexpr std::int64_t control = 3, user_defined = 4;
   std::map<std::string, std::string, std::less<>> messages;  // by piece
@@ -269,7 +270,9 @@ std::string with_pieces_of_table(std::string_view model, const std::vector<std::
           Message().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
       result.message(pieces_field, message);
     } else {
-      const std::string name = static_cast<std::int32_t>(id) == bos_id ? piece : fmt::format("<{} of the other>", id);
+      const std::string name = static_cast<std::int32_t>(id) == bos_id ? piece
+                               : rows[id] < 0                          ? fmt::format("{}{}>", absent_piece, id)
+                                                                       : fmt::format("<{} of the other>", id);
       result.message(pieces_field,
                      Message().bytes(text_field, name).number(score_field, 0).integer(type_field, control));
     }

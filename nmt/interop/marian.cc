@@ -280,7 +280,7 @@ void restore_rows(MarianTensor& tensor, const std::vector<std::int64_t>& rows) {
   };
 }
 
-/// What the model was imported from, if it is still of the same shape and has the same vocabulary.
+/// The model as it was imported, if it is still of the same shape and has the same vocabulary.
 std::optional<MarianOrigin> origin_for(const ExportedModel& model) try {
   std::optional<MarianOrigin> origin = MarianOrigin::unpack(split_models(model.vocabulary.bytes()).origin);
   const auto pieces = static_cast<std::size_t>(model.vocabulary.size());

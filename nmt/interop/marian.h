@@ -43,12 +43,12 @@ std::vector<std::string> yaml_pieces(std::string_view yaml, const std::string& f
 /// option, and its value, that ours cannot compute.
 ModelConfig model_of_options(const YamlOptions& options);
 
-/// What preprocess.sh of a release replaces before a SentencePiece model cuts: the rules s/A/B/g of its sed commands,
-/// and control characters. Rules that are no plain texts are left out with a warning.
+/// The texts that preprocess.sh of a release replaces before a SentencePiece model cuts: the rules s/A/B/g of its sed
+/// commands, and control characters. Rules that are no plain texts are left out with a warning.
 Replacements replacements_of_script(std::string_view script, const std::string& file);
 
-/// What an export needs to write a model as it was imported. It is kept with the vocabulary, whose ids it is about, so
-/// that it survives all that trains with this vocabulary.
+/// All that an export needs to write a model as it was imported. It is kept with the vocabulary, whose ids it is about,
+/// so that it survives all that trains with this vocabulary.
 struct MarianOrigin {
   std::string options;                       // the bytes of special:model.yml
   std::vector<std::string> arrays;           // names in the order of the file
@@ -59,7 +59,7 @@ struct MarianOrigin {
   std::vector<std::int64_t> rows, source_rows;
 
   std::string packed() const;
-  /// None if the content is of another version or empty.
+  /// None if the content is of another version or empty, or has a path instead of a file's name.
   static std::optional<MarianOrigin> unpack(std::string_view content);
 };
 
@@ -73,8 +73,10 @@ ImportedModel read_marian(const std::filesystem::path& input, const std::filesys
 bool is_marian(const std::filesystem::path& input);
 
 /// A SentencePiece model with the pieces of the table in our order, of which the given model has some. A code of a
-/// language, >>fra<<, is a symbol; another piece that the model does not have is a control piece with another text. The
-/// model itself, if its pieces are those of the table.
-std::string with_pieces_of_table(std::string_view model, const std::vector<std::string>& table);
+/// language, >>fra<<, is a symbol; another piece that the model does not have is a control piece with another text,
+/// that of an absent_piece if the table of the model's side has no row for it (-1). The model itself, if its pieces are
+/// those of the table.
+std::string with_pieces_of_table(std::string_view model, const std::vector<std::string>& table,
+                                 const std::vector<std::int64_t>& rows);
 
 }  // namespace babelring

@@ -123,6 +123,7 @@ ModelFiles::Content ModelFiles::content(const std::string& name, const fs::path&
   const ZipReader::Entry& found = entry(name);
   if (!found.is_deflated) {
     zip_->read(found, [](auto) {});  // checks it
+    release_pages(found.stored);
     return {.owner = bytes_, .bytes = found.stored};
   }
   const FileDescriptor unpacked = unnamed_file(scratch);
@@ -139,7 +140,7 @@ std::string file_name(const std::string& path) {
   return fs::path(path).filename().string();
 }
 
-/// The one model among files, the best by perplexity if there are several.
+/// The model among files: the only one, or the best by perplexity if there are several.
 std::string only_model(std::vector<std::string> names, const std::string& where) {
   std::erase_if(names, [](const std::string& name) { return name.ends_with(".optimizer.npz"); });
   if (names.size() > 1) {

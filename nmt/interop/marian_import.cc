@@ -54,9 +54,8 @@ std::vector<std::string> pieces_of_model(std::string_view model, std::set<std::s
 /// Throws Failure unless nearly all pieces of the model are in the vocabulary.
 void require_same_pieces(const Side& side, const std::vector<std::string>& of_model, const std::string& model_file) {
   const std::set<std::string> known(side.pieces.begin(), side.pieces.end());
-  const auto absent = std::ranges::count_if(of_model, [&](const std::string& piece) {
-    return !known.contains(piece) && !side.controls.contains(piece);
-  });
+  const auto absent = std::ranges::count_if(
+      of_model, [&](const std::string& piece) { return !known.contains(piece) && !side.controls.contains(piece); });
   constexpr std::ptrdiff_t spare = 3, part = 100;  // a vocabulary in YAML may have lost pieces of white space
   if (absent <= spare + std::ssize(of_model) / part) return;
   fail("{}: {} of its {} pieces are not in {}, which belongs to another model", model_file, absent, of_model.size(),
@@ -166,6 +165,7 @@ Table table_of(const std::vector<std::string>& source, const std::vector<std::st
     const std::string& piece = target[static_cast<std::size_t>(id)];
     if (!is_special(piece)) add(piece, id, piece.empty() ? -1 : id_in(source_ids, piece));
   }
+  if (source == target) return table;
   for (std::int64_t id = 0; id < std::ssize(source); ++id) {
     const std::string& piece = source[static_cast<std::size_t>(id)];
     if (!is_special(piece) && (piece.empty() || !target_ids.contains(piece))) add(piece, -1, id);
@@ -205,10 +205,10 @@ void take_bias_of_output(ImportedModel& imported, const std::vector<float>& zero
   if (!imported.model.output_bias) imported.tensors.erase(found);
 }
 
-/// What the tensors of a model view.
+/// The file that the tensors of a model view.
 struct NpzModel {
   NpzModel(const ModelFiles& files, const std::string& name, const fs::path& scratch)
-      : content(files.content(name, scratch)), file(content.bytes, files.path(name)) {}
+      : content(files.content(name, scratch)), file(content.bytes, files.path(name), true) {}
 
   ModelFiles::Content content;
   NpzReader file;
@@ -258,19 +258,22 @@ bool split_table_of_embeddings(ImportedModel& imported, const YamlOptions& optio
 
 /// The vocabulary's file: the table's pieces, the sides' models, and replacements of the release's preprocess.sh.
 std::string vocabulary_file(const ModelFiles& files, const Side& source, const Side& target,
-                            const std::vector<std::string>& table, const std::string& origin) {
+                            const std::vector<std::string>& table, const ImportedModel& imported,
+                            const std::string& origin) {
   const std::string script = "preprocess.sh";
   const bool has_script = files.has(script);
   const Replacements rules =
       has_script ? replacements_of_script(files.text(script), files.path(script)) : Replacements();
-  const auto model = [&](const Side& side) {
-    std::string result = with_pieces_of_table(side.model, table);
+  const bool is_one_table = imported.source_rows.empty();
+  const auto model = [&](const Side& side, const std::vector<std::int64_t>& rows) {
+    std::string result = with_pieces_of_table(side.model, table, rows);
     if (!rules.empty()) result = with_replacements(result, rules);
     Vocabulary::from_bytes(result, side.file);
     return result;
   };
-  VocabularyModels models{.source = model(source), .target = {}, .origin = origin};
-  if (source.model != target.model) models.target = model(target);
+  VocabularyModels models{
+      .source = model(source, is_one_table ? imported.rows : imported.source_rows), .target = {}, .origin = origin};
+  if (source.model != target.model || !is_one_table) models.target = model(target, imported.rows);
   return join_models(models);
 }
 
@@ -351,7 +354,7 @@ ImportedModel read_marian(const fs::path& input, const fs::path& vocabulary, con
   kept.insert(target.kept.begin(), target.kept.end());
   const bool can_go_back = has_bias && !is_split;
   const std::string origin = can_go_back ? origin_of(files, parts, *npz, imported, kept).packed() : "";
-  imported.vocabulary = vocabulary_file(files, source, target, table, origin);
+  imported.vocabulary = vocabulary_file(files, source, target, table, imported, origin);
   imported.file = npz;
   imported.file_name = name;
   imported.release = {{"file", input.filename().string()}, {"model", parts.model}};

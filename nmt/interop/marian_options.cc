@@ -253,6 +253,12 @@ std::vector<std::int64_t> rows_in(std::string_view bytes) {
   return {narrow.begin(), narrow.end()};
 }
 
+/// True for the name of a file in the export's own folder.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
+}
+
 }  // namespace
 
 std::string MarianOrigin::packed() const {
@@ -283,7 +289,9 @@ std::optional<MarianOrigin> MarianOrigin::unpack(std::string_view content) try {
     for (MessageReader file(bytes); file.next();) (file.field() == name_field ? name : text) = file.bytes();
     origin.files[name] = text;
   }
-  return version == origin_version ? std::optional(origin) : std::nullopt;
+  bool is_ours = version == origin_version && is_plain_name(origin.model);
+  for (const auto& [name, text] : origin.files) is_ours = is_ours && is_plain_name(name);
+  return is_ours ? std::optional(origin) : std::nullopt;
 } catch (const Failure&) {
   return std::nullopt;
 }

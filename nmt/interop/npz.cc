@@ -13,6 +13,7 @@
 
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/mapped_file.h"
 
 namespace babelring {
 
@@ -109,7 +110,7 @@ NpzArray npy_array(std::span<const std::byte> content, const std::string& entry)
 
 }  // namespace
 
-NpzReader::NpzReader(std::span<const std::byte> archive, const std::string& file) {
+NpzReader::NpzReader(std::span<const std::byte> archive, const std::string& file, bool is_mapped) {
   const ZipReader zip(archive, file);
   constexpr std::string_view suffix = ".npy";
   for (const ZipReader::Entry& entry : zip.entries()) {
@@ -123,6 +124,7 @@ NpzReader::NpzReader(std::span<const std::byte> archive, const std::string& file
     } else {
       zip.read(entry, [](auto) {});  // checks it
     }
+    if (is_mapped) release_pages(entry.stored);
     NpzArray array = npy_array(content, name);
     array.name = entry.name.substr(0, entry.name.size() - suffix.size());
     array.is_in_place = !entry.is_deflated;

@@ -58,9 +58,10 @@ struct NpzArray {
 /// Arrays of an .npz file. Those that are not compressed lie in the archive, which must outlive the reader.
 class NpzReader {
  public:
-  /// Throws Failure that names file and entry: as ZipReader, and if an entry is no .npy file of version 1 to 3, is in
+  /// `is_mapped`: the archive is a MappedFile, whose pages are given back when they are checked. Throws Failure that
+  /// names file and entry: as ZipReader, and if an entry is no .npy file of version 1 to 3, is in
   /// Fortran's order, or has another number of bytes than its shape and type say.
-  NpzReader(std::span<const std::byte> archive, const std::string& file);
+  NpzReader(std::span<const std::byte> archive, const std::string& file, bool is_mapped = false);
   NpzReader(const NpzReader&) = delete;
   NpzReader& operator=(const NpzReader&) = delete;
   const std::vector<NpzArray>& arrays() const { return arrays_; }  // in the file's order

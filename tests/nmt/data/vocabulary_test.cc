@@ -100,6 +100,18 @@ TEST(VocabularyTest, ATextThatOneModelDoesNotKnowHasTheIdOfTheOther) {
   EXPECT_THAT(Vocabulary::from_bytes(without, "without").encode("the x dog"), testing::Contains(unk_id));
   const Vocabulary turned = Vocabulary::from_bytes(join_models({.source = whole, .target = without}), "turned");
   EXPECT_THAT(turned.encode("the x dog", TextSide::target), testing::Contains(x));
+  // Not if the side's table has no row for it.
+  const std::string name = fmt::format("<none {}>", x), other = fmt::format("{}{}>", absent_piece, x);
+  Message with_absent;
+  for (MessageReader fields(without); fields.next();) {
+    const bool is_x = fields.field() == 1 && fields.bytes().find(name) != std::string_view::npos;
+    const Message piece = Message().bytes(1, other).number(2, 0).integer(3, 3);
+    is_x ? with_absent.message(1, piece) : with_absent.whole(fields.whole());
+  }
+  const Vocabulary two =
+      Vocabulary::from_bytes(join_models({.source = with_absent.text(), .target = whole}), "two tables");
+  EXPECT_THAT(two.encode("the x dog"), testing::AllOf(testing::Contains(unk_id), testing::Not(testing::Contains(x))));
+  EXPECT_EQ(two.piece(x), "x");
 }
 
 TEST(VocabularyTest, TwoModelsWithOtherPiecesAreRefused) {
