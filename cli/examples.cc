@@ -33,6 +33,7 @@ constexpr Example examples[] = {
     {"nmt export", "nmt export --checkpoint runs/help --to argos --from en --into de --output en-de.argosmodel"},
     {"nmt import", "nmt import en-de-ct2 --output models/en-de"},
     {"nmt import", "nmt import en-de-ct2 --vocabulary en-de.spm --output models/en-de"},
+    {"nmt import", "nmt import opus-2020-02-26.zip --output models/en-de"},
     {"nmt average", "nmt average --last 5 --output runs/help/mean runs/help"},
     {"nmt average", "nmt average --output mean checkpoints/update-00009000 checkpoints/update-00010000"},
     {"nmt interpolate", "nmt interpolate runs/general runs/in-domain --alpha 0:1:0.1 --output mixed --svg mixed.svg"},

@@ -286,7 +286,7 @@ std::optional<MarianOrigin> origin_for(const ExportedModel& model) try {
   const auto pieces = static_cast<std::size_t>(model.vocabulary.size());
   if (!origin || origin->rows.size() != pieces || origin->vocabularies.size() != 2) return std::nullopt;
   if (!origin->source_rows.empty() && origin->source_rows.size() != pieces) return std::nullopt;
-  const ModelConfig before = model_of_options(YamlOptions(origin->options.c_str(), std::string(options_name)));
+  const ModelConfig before = model_of_options(YamlOptions(origin->options, std::string(options_name)));
   if (model_options(before, 0) != model_options(model.config.model, 0)) return std::nullopt;
   return origin;
 } catch (const Failure&) {

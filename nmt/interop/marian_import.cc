@@ -30,6 +30,7 @@ struct Side {
   std::vector<std::string> pieces;
   std::set<std::string> controls;  // pieces of the model that stand for no text
   std::vector<std::string> kept;   // files to keep for the way back
+  bool is_given = false;           // the SentencePiece model, by --vocabulary
 };
 
 /// The pieces of a SentencePiece model in their order, and which of them are control pieces.
@@ -85,6 +86,7 @@ Side read_side(const ModelFiles& files, const std::string& name, TextSide side, 
   result.model = is_given ? read_file(given) : files.text(segmenter);
   const std::string model_file = is_given ? given.string() : files.path(segmenter);
   require_same_pieces(result, pieces_of_model(result.model, result.controls, model_file), model_file);
+  result.is_given = is_given;
   if (!is_given) result.kept.push_back(segmenter);
   return result;
 }
@@ -332,12 +334,15 @@ ImportedModel read_marian(const fs::path& input, const fs::path& vocabulary, con
   const ModelParts parts = parts_of(files, is_file ? input.filename().string() : "");
   const auto npz = std::make_shared<NpzModel>(files, parts.model, scratch);
   const std::string name = files.path(parts.model);
-  const YamlOptions options(std::string(options_in(npz->file, name).c_str()),
-                            fmt::format("{}: {}", name, options_name));
+  const YamlOptions options(options_in(npz->file, name), fmt::format("{}: {}", name, options_name));
   ImportedModel imported;
   imported.model = model_of_options(options);
   Side source = read_side(files, parts.vocabularies[0], TextSide::source, vocabulary);
   Side target = read_side(files, parts.vocabularies[1], TextSide::target, vocabulary);
+  if (!vocabulary.empty() && !source.is_given && !target.is_given) {
+    throw UsageFailure("--vocabulary: the model has SentencePiece models of its own: " +
+                       fmt::format("{}", fmt::join(source.kept, ", ")));
+  }
   resize_to_table(source, options, 0);
   resize_to_table(target, options, 1);
   imported.names = npz_names;

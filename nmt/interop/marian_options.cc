@@ -43,6 +43,7 @@ std::vector<std::string> items_of(std::string_view text) {
 }  // namespace
 
 YamlOptions::YamlOptions(std::string_view yaml, std::string file) : file_(std::move(file)) {
+  yaml = yaml.substr(0, yaml.find('\0'));    // Marian fills its options up with zeros
   std::vector<std::string>* open = nullptr;  // the values of the newest key that had none in its line
   for (std::int64_t number = 1; !yaml.empty(); ++number) {
     const std::size_t end = std::min(yaml.find('\n'), yaml.size());

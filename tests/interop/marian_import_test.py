@@ -217,8 +217,9 @@ class MarianImportTest(FolderTest):
         (folder / "other.npz").write_bytes(whole)
         self.assertIn("found model.npz, other.npz, expected one model", self.refused(folder, 2))
         self.assertIn("nothing", self.refused(Path("nothing.zip"), 1))
-        done = call("nmt", "import", folder / "model.npz", "--output", "refused", "--positions", "marian")
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        for words in (["--positions", "marian"], ["--vocabulary", "data/spm.model"]):
+            done = call("nmt", "import", folder / "model.npz", "--output", "refused", *words)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
     @unittest.skipUnless(PROGRAMS, "needs MARIAN_PROGRAMS, a folder with marian-scorer and marian-decoder")
     def test_scores_and_greedy_translations_equal_marians(self) -> None:

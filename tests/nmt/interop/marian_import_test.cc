@@ -482,6 +482,18 @@ TEST_F(ReleaseTest, RefusesWhatDoesNotBelongTogether) {
       "source.spm: is missing, expected the SentencePiece model that cuts text to the pieces of opus.vocab.yml");
   refuses_without("opus.vocab.yml", "opus.vocab.yml is missing");
   refuses_without("opus.npz", "opus.npz");
+  const fs::path given = folder_.path() / "given.spm";
+  write_file_atomically(given, short_pieces_);
+  const fs::path output = folder_.path() / "given";
+  const auto import_with_given = [&] {
+    import_checkpoint({.input = folder, .vocabulary = given, .command = "nmt import"}, output);
+  };
+  EXPECT_THAT(import_with_given,
+              ThrowsMessage<UsageFailure>(HasSubstr("--vocabulary: the model has SentencePiece models")));
+  fs::rename(folder / "source.spm", folder_.path() / "away");
+  import_with_given();
+  fs::rename(folder_.path() / "away", folder / "source.spm");
+  EXPECT_EQ(Vocabulary::load(output / "spm.model").size(), 36);
   write_file_atomically(folder / "source.bpe", "#version: 0.2");
   refuses_without("source.spm", "source.spm: Moses and BPE, not supported");
   write_file_atomically(folder / "opus.vocab.yml", "</s>: 0\n<unk>: 1\nword: 2\n");
