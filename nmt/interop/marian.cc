@@ -335,31 +335,6 @@ bool write_as_imported(const ExportedModel& model, const fs::path& folder) {
 
 }  // namespace
 
-// Marian's attention reads keys and values before the norm of a pre-norm layer; its GELU is another function.
-void require_arithmetic(const ModelConfig& model, ExportFormat format) {
-  if (format != ExportFormat::marian && format != ExportFormat::bergamot) return;
-  const bool is_marian = format == ExportFormat::marian;
-  const std::int64_t multiple = is_marian ? 1 : 64;  // columns of intgemm's tiles
-  std::vector<std::string> changes;
-  const auto require = [&](bool holds, std::string_view needed, const auto& found) {
-    if (!holds) changes.push_back(fmt::format("model.{} (found {})", needed, found));
-  };
-  constexpr double epsilon = 1e-6;
-  require(model.norm == NormPosition::post, "norm: post", "pre");
-  require(model.norm_epsilon == epsilon, "norm_epsilon: 1e-6", model.norm_epsilon);
-  require(model.positions == PositionSpacing::marian, "positions: marian", "sinusoid");
-  require(model.decoder_start == DecoderStart::zero, "decoder_start: zero", "bos");
-  require(model.activation != Activation::gelu, "activation: relu or swish", "gelu");
-  const std::string width = fmt::format("width: a multiple of {}", multiple);
-  const std::string inner = fmt::format("inner: a multiple of {}", multiple);
-  require(model.width % multiple == 0, width, model.width);
-  require(model.inner % multiple == 0, inner, model.inner);
-  if (!changes.empty()) {
-    throw UsageFailure(
-        fmt::format("export: {} needs a model with {}", is_marian ? "Marian" : "Bergamot", fmt::join(changes, ", ")));
-  }
-}
-
 std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
   std::vector<float> result(values.size());
   for (std::int64_t row = 0; row < rows; ++row) {
