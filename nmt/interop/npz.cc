@@ -58,7 +58,7 @@ std::optional<std::vector<std::int64_t>> npy_shape(std::string_view text) {
 }
 
 /// Bytes of an element of "<f4", "|i1" and other numbers; 0 if it is of another kind or big-endian.
-std::uint64_t element_bytes(std::string_view type) {
+std::uint64_t bytes_of_element(std::string_view type) {
   constexpr std::string_view orders = "<|=", kinds = "fiub";
   if (type.size() != 3 || orders.find(type[0]) == std::string_view::npos ||
       kinds.find(type[1]) == std::string_view::npos) {
@@ -95,7 +95,7 @@ NpzArray npy_array(std::span<const std::byte> content, const std::string& entry)
   NpzArray array;
   array.type = type->substr(1, type->size() - 2);
   array.shape = *shape;
-  std::uint64_t bytes = element_bytes(array.type);
+  std::uint64_t bytes = bytes_of_element(array.type);
   if (bytes == 0) refuse(fmt::format("elements of type {}", printable(*type)), "little-endian numbers");
   array.bytes = content.subspan(begin + header_bytes);
   for (const std::int64_t size : array.shape) {
