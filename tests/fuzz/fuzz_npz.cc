@@ -1,4 +1,5 @@
-// A zip archive, and as an .npz file. All bytes of what the readers accept lie within the archive or are of the size that it says.
+// A zip archive, and as an .npz file. All bytes of what the readers accept lie within the archive or are of the size
+// that it says.
 
 #include <span>
 #include <string>

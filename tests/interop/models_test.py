@@ -4,6 +4,7 @@ package.json."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -142,6 +143,43 @@ class BergamotTest(ExportedModelTest):
 
     def test_translations_of_three_tables_with_all_biases(self) -> None:
         self.require_equal(0.45, "model.tied_embeddings=none model.attention_bias=true model.output_bias=true")
+
+
+class CTranslate2Test(ExportedModelTest):
+    @unittest.skipUnless(
+        os.environ.get("CT2_TRANSLATOR"), "needs CT2_TRANSLATOR, the path of CTranslate2's program ct2-translator"
+    )
+    def test_translations_and_scores_of_a_beam_are_equal(self) -> None:
+        """Those that end by themselves: the programs cut others at other lengths."""
+        model = self.exported("ctranslate2", 300, "model.norm=post model.activation=swish model.output_bias=true")
+        lines = [json.loads(line) for line in (model / "conformance.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = [line for line in lines if line["best"]["complete"]]
+        pieces = json.loads((model / "shared_vocabulary.json").read_text(encoding="utf-8"))
+        sources = "".join(" ".join(pieces[piece] for piece in line["source_ids"]) + "\n" for line in lines)
+        program = [
+            os.environ["CT2_TRANSLATOR"],
+            "--model",
+            model,
+            "--beam_size",
+            "4",
+            "--length_penalty",
+            "0",
+            "--with_score",
+        ]
+        # With 1 no translation may be empty, and the others get the probability of that.
+        program += ["--min_decoding_length", "0"]
+        done = subprocess.run(program, input=sources, capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = [line.split(" ||| ") for line in done.stdout.splitlines()]
+        self.assertEqual(len(found), len(lines))
+        self.assertGreater(len(lines), 200)
+        differences = [  # beyond the six digits that are printed
+            abs(float(score) - line["best"]["log_probability"]) - 0.5 * 10 ** (len(score.split(".")[0].lstrip("-")) - 6)
+            for (score, text), line in zip(found, lines)
+            if text.split() == [pieces[piece] for piece in line["best"]["ids"]]
+        ]
+        self.assertGreaterEqual(len(differences), 0.99 * len(lines))
+        self.assertLess(max(differences), 1e-4)
 
 
 if __name__ == "__main__":
