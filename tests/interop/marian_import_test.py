@@ -238,18 +238,7 @@ class MarianImportTest(FolderTest):
             self.assertAlmostEqual(float(own), float(other), delta=1e-4 * max(1, abs(float(other))))
         decoder = [f"{PROGRAMS}/marian-decoder", *vocabularies, "-i", self.text[0], "--beam-size", "1", "--allow-unk"]
         theirs = subprocess.run(decoder, capture_output=True, text=True, timeout=600, check=True).stdout.splitlines()
-        limits = [
-            "--beam",
-            1,
-            "--length-penalty",
-            0,
-            "--max-length-factor",
-            3,
-            "--max-length-extra",
-            3,
-            "--split",
-            "long",
-        ]
+        limits = "--beam 1 --length-penalty 0 --max-length-factor 3 --max-length-extra 3 --split long".split()
         done = call("nmt", "translate", "--checkpoint", checkpoint, "--input", self.text[0], *limits, check=True)
         pairs = list(zip(done.stdout.splitlines(), theirs, strict=True))
         equal = sum(re.sub(r"\s+", " ", own) == re.sub(r"\s+", " ", other) for own, other in pairs)

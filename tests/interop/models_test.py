@@ -150,7 +150,7 @@ class CTranslate2Test(ExportedModelTest):
         os.environ.get("CT2_TRANSLATOR"), "needs CT2_TRANSLATOR, the path of CTranslate2's program ct2-translator"
     )
     def test_translations_and_scores_of_a_beam_are_equal(self) -> None:
-        """Those that end by themselves: the programs cut others at other lengths."""
+        """Lines that the limit of length cuts are left out: the programs have other limits."""
         model = self.exported("ctranslate2", 300, "model.norm=post model.activation=swish model.output_bias=true")
         lines = [json.loads(line) for line in (model / "conformance.jsonl").read_text(encoding="utf-8").splitlines()]
         lines = [line for line in lines if line["best"]["complete"]]
@@ -180,6 +180,32 @@ class CTranslate2Test(ExportedModelTest):
         ]
         self.assertGreaterEqual(len(differences), 0.99 * len(lines))
         self.assertLess(max(differences), 1e-4)
+
+
+class MarianTest(ExportedModelTest):
+    @unittest.skipUnless(os.environ.get("MARIAN_PROGRAMS"), "needs MARIAN_PROGRAMS, a folder with marian-decoder")
+    def test_greedy_translations_are_equal(self) -> None:
+        """Lines that the limit of length cuts are left out: the programs have other limits."""
+        words = "model.norm=post model.norm_epsilon=1e-6 model.positions=marian model.decoder_start=zero model.activation=swish"
+        model = self.exported("marian", 300, words)
+        lines = [json.loads(line) for line in (model / "conformance.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = [line for line in lines if line["greedy"]["complete"]]
+        program = [
+            Path(os.environ["MARIAN_PROGRAMS"]) / "marian-decoder",
+            "--config",
+            model / "decoder.yml",
+            "--beam-size",
+            "1",
+        ]
+        program += ["--cpu-threads", "1", "--mini-batch", "1", "--max-length-factor", "5", "--quiet"]
+        sources = "".join(line["source"] + "\n" for line in lines)
+        done = subprocess.run(program, input=sources, capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = done.stdout.splitlines()
+        self.assertEqual(len(found), len(lines))
+        self.assertGreater(len(lines), 200)
+        equal = sum(text == line["greedy"]["text"] for text, line in zip(found, lines))
+        self.assertGreaterEqual(equal, 0.99 * len(lines))
 
 
 if __name__ == "__main__":
