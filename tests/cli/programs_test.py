@@ -171,7 +171,7 @@ class ProgramsTest(NmtTest):
 1 | average --output none --last 1 data | data: no checkpoint here
 2 | export --checkpoint run --output x | --to is required
 1 | import nowhere --output new-model | import: nowhere: No such file or directory
-2 | import data --output new-model | import: data: found neither model.bin nor model.safetensors, expected a folder for CTranslate2
+2 | import data --output new-model | import: data: found neither model.bin, model.safetensors nor .npz, expected a folder for CTranslate2
 2 | import data --output run | import: run exists already
 2 | prepare --train toy1.en toy1.de --valid toy2.en toy2.de --output x --symbols <a>,<a> | --symbols: found <a> twice
 2 | prepare --train toy1.en toy1.de --vocabulary run/checkpoints/update-00000004 --output x --symbols </s> | --symbols: </s> is a piece
