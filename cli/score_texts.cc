@@ -121,7 +121,7 @@ void TextScores::declare(CLI::App& command) {
   command.add_option("--metrics", metrics_, "comma-separated: bleu, chrf, chrf++, ter")
       ->delimiter(',')
       ->check(CLI::IsMember(words_of(metrics())))
-      ->capture_default_str();
+      ->default_str("bleu");
   add_tokenize(command, tokenizer_);
   command.add_flag("--lowercase", lowercase_, "ignore case in BLEU and chrF");
   declare_metrics(command);
