@@ -52,10 +52,14 @@ class ImageCase(unittest.TestCase):
 
     @classmethod
     def build(cls, name: str, *words: object) -> None:
-        # Debian 13's buildah would raise the limits of open files and processes, which not every machine permits.
+        # Debian 13's buildah would raise the limits of open files and processes, which not every machine permits, and Debian 12's
+        # lowers that of processes to 32,768 before it sets the one that is asked for.
         limits = [("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)]
         kept = [
-            f"--ulimit={kind}={soft}:{hard}" for kind, number in limits for soft, hard in [resource.getrlimit(number)]
+            f"--ulimit={kind}={limit}:{limit}"
+            for kind, number in limits
+            for soft, _ in [resource.getrlimit(number)]
+            for limit in [32768 if soft == resource.RLIM_INFINITY else min(soft, 32768)]
         ]
         cls.buildah("build", "--isolation", "chroot", "--format", "docker", "--tag", f"localhost/{name}", *kept, *words)
 
@@ -311,7 +315,7 @@ class KubernetesTest(ImageCase):
         (hosts_folder / "hostfile").write_text("host-0 slots=2\nhost-1 slots=2\n")
         (image.files / "etc/mpi").mkdir()  # as Kubernetes makes the places of volumes
         volumes = [*keys, (str(hosts_folder), "/etc/mpi", "ro")]
-        launcher = self.container("launcher", pod["MPIJob Launcher"], image, {}, volumes)
+        launcher = self.container("launcher", pod["MPIJob Launcher"], image, mounts, volumes)
         # The operator sets Open MPI 4's variable; mpijob.yaml has Open MPI 5's.
         launcher.environment["OMPI_MCA_orte_default_hostfile"] = kubernetes_test.OPERATORS_HOSTFILE
         process = switch.start(launcher).process

@@ -182,6 +182,13 @@ class References(unittest.TestCase):
             for file in files:
                 self.assertTrue(any(file.startswith(f"{mount}/") for mount in mounts), f"{name}: {file}")
 
+    def test_launchers_see_the_run_folder_in_which_rank_0_notes_the_end(self) -> None:
+        (folder,) = [word.partition("=")[2] for word in self.training() if word.startswith("--run-dir=")]
+        for name, pod in pods():
+            if "auncher" in name:
+                mounts = [mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]]
+                self.assertTrue(any(folder.startswith(f"{mount}/") for mount in mounts), name)
+
     def test_launchers_name_the_list_of_hosts_for_open_mpi_5(self) -> None:
         """Both operators set the variable of Open MPI 4 alone; without its own, 5 starts all ranks in the launcher and exits 0."""
         launchers = {name: pod for name, pod in pods() if "auncher" in name}
