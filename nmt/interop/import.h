@@ -37,12 +37,12 @@ struct ImportedModel {
   /// chosen. Empty: the same.
   std::vector<std::int64_t> rows;
   std::int64_t their_rows = 0;  // of tables, if `rows` is not empty
-  /// The same of encoder.embedding, if it is a table of its own with other pieces; empty: `rows`.
+  /// `rows` and `their_rows` of encoder.embedding, if that is a separate table with other pieces; empty: as above.
   std::vector<std::int64_t> source_rows;
   std::int64_t their_source_rows = 0;
   bool sines_first = false;    // the order of their features; false: ours
   bool is_transposed = false;  // matrices but tables are [in, out], vectors [1, n], as Marian has them
-  json::object release = {};   // what there is to say about where it is from, stored as state.release
+  json::object release = {};   // the file that was imported and those in it, stored as state.release
 };
 
 /// Reads a folder for CTranslate2's Translator: model.bin (binary version 5 or 6) with matrices in f32, f16 or bf16,

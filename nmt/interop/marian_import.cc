@@ -340,7 +340,7 @@ ImportedModel read_marian(const fs::path& input, const fs::path& vocabulary, con
   Side source = read_side(files, parts.vocabularies[0], TextSide::source, vocabulary);
   Side target = read_side(files, parts.vocabularies[1], TextSide::target, vocabulary);
   if (!vocabulary.empty() && !source.is_given && !target.is_given) {
-    throw UsageFailure("--vocabulary: the model has SentencePiece models of its own: " +
+    throw UsageFailure("--vocabulary: found a model that comes with SentencePiece models, expected none: " +
                        fmt::format("{}", fmt::join(source.kept, ", ")));
   }
   resize_to_table(source, options, 0);

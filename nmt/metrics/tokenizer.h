@@ -60,7 +60,7 @@ std::string_view name_of(Tokenizer tokenizer);
 /// Parses a tokeniser name; the Error lists all names.
 Result<Tokenizer> parse_tokenizer(std::string_view name);
 
-/// A tokeniser with a model of its own. Not for several threads at a time.
+/// A tokeniser that needs a model or a dictionary. Not thread-safe.
 class Segmenter {
  public:
   virtual ~Segmenter() = default;

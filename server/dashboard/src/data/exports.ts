@@ -6,7 +6,7 @@ export const exportsOf = (checkpoint: string): string => `/checkpoints/${checkpo
 export const isUnderWay = ({ state }: Export): boolean => state === 'waiting' || state === 'running';
 
 const ARITHMETIC =
-  'It has an arithmetic of its own: a model that was trained with other options is refused, with the options that it needs.';
+  'A model that was trained with options whose arithmetic it lacks is refused, with the options that it needs.';
 
 /// For each format its short and its long name and what it is good for; whether the type of its matrices can be chosen.
 export const FORMATS: Record<NewExport['format'], { title: string; name: string; about: string; hasTypes: boolean }> = {
