@@ -1,6 +1,6 @@
 // The formats: Marian 1.12, src/models/transformer.h and src/data/{default,sentencepiece}_vocab.cpp.
 #include <fcntl.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -340,8 +340,8 @@ ImportedModel read_marian(const fs::path& input, const fs::path& vocabulary, con
   Side source = read_side(files, parts.vocabularies[0], TextSide::source, vocabulary);
   Side target = read_side(files, parts.vocabularies[1], TextSide::target, vocabulary);
   if (!vocabulary.empty() && !source.is_given && !target.is_given) {
-    throw UsageFailure("--vocabulary: found a model that comes with SentencePiece models, expected none: " +
-                       fmt::format("{}", fmt::join(source.kept, ", ")));
+    throw UsageFailure(fmt::format(
+        "--vocabulary: found {} in the model, expected a model without a SentencePiece model", source.kept.back()));
   }
   resize_to_table(source, options, 0);
   resize_to_table(target, options, 1);

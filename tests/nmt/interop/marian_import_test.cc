@@ -488,8 +488,9 @@ TEST_F(ReleaseTest, RefusesWhatDoesNotBelongTogether) {
   const auto import_with_given = [&] {
     import_checkpoint({.input = folder, .vocabulary = given, .command = "nmt import"}, output);
   };
-  EXPECT_THAT(import_with_given,
-              ThrowsMessage<UsageFailure>(HasSubstr("--vocabulary: the model has SentencePiece models")));
+  EXPECT_THAT(
+      import_with_given,
+      ThrowsMessage<UsageFailure>(HasSubstr("--vocabulary: found source.spm in the model, expected a model without")));
   fs::rename(folder / "source.spm", folder_.path() / "away");
   import_with_given();
   fs::rename(folder_.path() / "away", folder / "source.spm");
