@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 
 #include "base/failure.h"
 #include "base/files.h"
@@ -51,13 +52,26 @@ std::vector<fs::path> last_checkpoints(const fs::path& given, int count) {
   return found;
 }
 
-void require_same_model(std::string_view command, const Checkpoint& first, const Checkpoint& other) {
-  const std::string names = fmt::format("{}: {} and {}", command, first.folder.string(), other.folder.string());
+namespace {
+
+std::string names_of(std::string_view command, const Checkpoint& first, const Checkpoint& other) {
+  return fmt::format("{}: {} and {}", command, first.folder.string(), other.folder.string());
+}
+
+void require_same_vocabulary(std::string_view command, const Checkpoint& first, const Checkpoint& other) {
   const std::string vocabulary = vocabulary_digest(first), other_vocabulary = vocabulary_digest(other);
   if (vocabulary.empty()) fail("{}: {} has no spm.model", command, first.folder.string());
   if (vocabulary != other_vocabulary) {
-    fail("{} have different vocabularies: spm.model is {:.12} and {:.12}", names, vocabulary, other_vocabulary);
+    fail("{} have different vocabularies: spm.model is {:.12} and {:.12}", names_of(command, first, other), vocabulary,
+         other_vocabulary);
   }
+}
+
+}  // namespace
+
+void require_same_model(std::string_view command, const Checkpoint& first, const Checkpoint& other) {
+  const std::string names = names_of(command, first, other);
+  require_same_vocabulary(command, first, other);
   const auto config_of = [](const Checkpoint& checkpoint) {
     const std::string file = (checkpoint.folder / "config.yaml").string();
     return read_config(read_file(file), file, {}).model;
@@ -93,6 +107,29 @@ void ModelOptions::declare(CLI::App& command) {
   declare_search(command);
   const std::vector<CLI::Option*> options = command.get_options(nullptr);
   for (std::size_t i = others; i < options.size(); ++i) options[i]->group("Search");
+}
+
+void ModelOptions::declare_ensemble(CLI::App& command) {
+  command.remove_option(command.get_option("--checkpoint"));
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--checkpoint",
+          [this](const std::vector<std::string>& given) {
+            checkpoint = given.front();
+            further_checkpoints.assign(given.begin() + 1, given.end());
+          },
+          "checkpoint, or a run's folder to use its best or else newest checkpoint; given several times: an ensemble "
+          "of "
+          "models with the same vocabulary")
+      ->required()
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--weights", weights, "weights of an ensemble's models, separated by commas; without: equal ones")
+      ->delimiter(',');
+  add_choice(command, "--combine", combination,
+             {{"probabilities", Combination::probabilities}, {"logarithms", Combination::logarithms}},
+             "an ensemble's distribution: mean of the models' probabilities or of their logarithms");
 }
 
 void ModelOptions::declare_device(CLI::App& command) {
@@ -164,6 +201,14 @@ TranslateOptions ModelOptions::translate_with(const LoadedModel& loaded) const {
   return options;
 }
 
+TranslateOptions ModelOptions::translate_with(const LoadedEnsemble& ensemble) const {
+  TranslateOptions options = translate_with(ensemble.models.front());
+  for (const LoadedModel& model : ensemble.models) {
+    options.max_source_pieces = std::min(options.max_source_pieces, translate_with(model).max_source_pieces);
+  }
+  return options;
+}
+
 std::unique_ptr<Backend> ModelOptions::make_backend() const {
   return choose_backend(device, threads, *make_single_communicator()).backend;
 }
@@ -176,6 +221,39 @@ LoadedModel ModelOptions::load(Backend& backend) const {
                   "evaluate` for its "
                   "loss",
                   checkpoint, loaded.model->kind()));
+}
+
+LoadedEnsemble ModelOptions::load_ensemble(Backend& backend) const {
+  LoadedEnsemble ensemble{.models = {}, .weights = weights, .combination = combination};
+  const std::size_t count = further_checkpoints.size() + 1;
+  if (weights.empty()) ensemble.weights.assign(count, 1);
+  if (ensemble.weights.size() != count) {
+    throw UsageFailure(
+        fmt::format("--weights: found {}, expected {}, one of each --checkpoint", weights.size(), count));
+  }
+  for (const double weight : ensemble.weights) {
+    if (weight > 0 && std::isfinite(weight)) continue;
+    throw UsageFailure(fmt::format("--weights: found {}, expected numbers above 0", weight));
+  }
+  ensemble.models.push_back(load(backend));
+  for (const std::string& further : further_checkpoints) {
+    ModelOptions other = *this;
+    other.checkpoint = further;
+    ensemble.models.push_back(other.load(backend));
+    require_same_vocabulary("ensemble", ensemble.models.front().checkpoint, ensemble.models.back().checkpoint);
+  }
+  return ensemble;
+}
+
+Translator LoadedEnsemble::translator(Backend& backend) const {
+  std::vector<EnsembleMember> members;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    members.push_back({&require_transformer(*models[i].model), weights[i]});
+    for (const Parameter& parameter : models[i].model->parameters().all()) bytes += parameter.master.bytes();
+  }
+  if (models.size() > 1) spdlog::info("ensemble of {} models: {} MB of weights", models.size(), bytes >> 20);
+  return Translator(members, combination, *models.front().vocabulary, backend);
 }
 
 LoadedModel ModelOptions::load_any(Backend& backend) const {

@@ -35,9 +35,22 @@ enum class SplitLines {
   long_lines,  // lines of more than --max-source subwords; for models of documents
 };
 
+/// Models that translate together, the first of which is the model of --checkpoint.
+struct LoadedEnsemble {
+  std::vector<LoadedModel> models;  // with one vocabulary
+  std::vector<double> weights;      // one each
+  Combination combination = Combination::probabilities;
+
+  /// A translator of all models, which must outlive it as must `backend`. Logs their memory if there are several.
+  Translator translator(Backend& backend) const;
+};
+
 /// Options of all subcommands that run a model.
 struct ModelOptions {
   std::string checkpoint;
+  std::vector<std::string> further_checkpoints;  // of an ensemble
+  std::vector<double> weights;                   // of the ensemble's models; empty: equal ones
+  Combination combination = Combination::probabilities;
   DType precision = DType::f32;
   DeviceChoice device = DeviceChoice::automatic;
   int threads = 0;
@@ -49,18 +62,26 @@ struct ModelOptions {
   /// The same, with the options of beam search.
   void declare(CLI::App& command);
 
+  /// Lets --checkpoint be given several times, for an ensemble, and adds its options. Call it after declare().
+  void declare_ensemble(CLI::App& command);
+
   /// Adds --device, for commands that may use a GPU. The translation service does not, since GPUs are left to training.
   void declare_device(CLI::App& command);
 
   /// `translate` with the bounds of lines that this model translates whole. No part of a line has more subwords than
   /// data.max_length of the training allowed.
   TranslateOptions translate_with(const LoadedModel& loaded) const;
+  /// The same for the first model, with the shortest data.max_length of all.
+  TranslateOptions translate_with(const LoadedEnsemble& ensemble) const;
 
   /// Creates the backend of the chosen device. Throws Failure if it is not available.
   std::unique_ptr<Backend> make_backend() const;
   /// Loads the checkpoint of a translation model. Throws Failure if it is absent or damaged, UsageFailure that names
   /// the command for it if it holds another model.
   LoadedModel load(Backend& backend) const;
+  /// Loads the models of all --checkpoint options. Throws like load(), and Failure that names two of them if their
+  /// vocabularies differ, UsageFailure if the weights do not fit.
+  LoadedEnsemble load_ensemble(Backend& backend) const;
   /// Loads the checkpoint of any model. Throws Failure if it is absent or damaged.
   LoadedModel load_any(Backend& backend) const;
 

@@ -249,11 +249,11 @@ void translate(TranslateArguments& arguments) {
   arguments.model.translate.beam.n_best = arguments.n_best;
   TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
-  const LoadedModel loaded = arguments.model.load(*backend);
+  const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
-  Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, *backend);
-  translate_lines(arguments, input, translator, arguments.model.translate_with(loaded),
+  Translator translator = ensemble.translator(*backend);
+  translate_lines(arguments, input, translator, arguments.model.translate_with(ensemble),
                   arguments.output == "-" ? std::cout : file);
 }
 
@@ -263,6 +263,7 @@ void add_translate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("translate", "Translates text line by line with a checkpoint");
   const auto arguments = std::make_shared<TranslateArguments>();
   arguments->model.declare(*command);
+  arguments->model.declare_ensemble(*command);
   arguments->model.declare_device(*command);
   command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
       ->capture_default_str();

@@ -152,9 +152,10 @@ void apply_limits(const ServiceLimits& limits) {
 void serve_translations(const ModelOptions& model, const ServiceLimits& limits, std::istream& in, std::ostream& out) {
   apply_limits(limits);
   const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
-  const LoadedModel loaded = model.load(*backend);
-  const TranslateOptions usual = model.translate_with(loaded);
-  Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, *backend);
+  const LoadedEnsemble ensemble = model.load_ensemble(*backend);
+  const LoadedModel& loaded = ensemble.models.front();
+  const TranslateOptions usual = model.translate_with(ensemble);
+  Translator translator = ensemble.translator(*backend);
   out << to_text(json::object{
              {"ready", true}, {"checkpoint", loaded.checkpoint.folder.string()}, {"update", loaded.checkpoint.update}})
       << std::endl;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -10,16 +11,47 @@
 
 namespace babelring {
 
+namespace {
+
+void require(bool good, const char* option, auto found, const char* expected) {
+  if (!good) throw UsageFailure(fmt::format("{}: found {}, expected {}", option, found, expected));
+}
+
+}  // namespace
+
 void BeamOptions::check() const {
-  const auto require = [](bool good, const char* option, auto found, const char* expected) {
-    if (!good) throw UsageFailure(fmt::format("{}: found {}, expected {}", option, found, expected));
-  };
   require(beam >= 1 && beam <= 1000, "beam", beam, "1 to 1000");
   require(n_best >= 1 && n_best <= beam, "n-best", n_best, "at least 1 and at most the beam");
   require(length_penalty >= 0 && length_penalty <= 10, "length-penalty", length_penalty, "0 to 10");
   require(max_length_factor >= 0 && max_length_factor <= 100, "max-length-factor", max_length_factor, "0 to 100");
   require(max_length_extra >= 0 && max_length_extra <= 10000, "max-length-extra", max_length_extra, "0 to 10000");
   require(unk_penalty >= 0 && unk_penalty <= 1e6, "unk-penalty", unk_penalty, "0 to 1000000");
+  rules.check();
+}
+
+void TokenRules::check() const {
+  require(min_length >= 0 && min_length <= 10000, "min-length", min_length, "0 to 10000");
+  require(no_repeat_ngram >= 0 && no_repeat_ngram <= 100, "no-repeat-ngram", no_repeat_ngram, "0 to 100");
+  require(repetition_penalty >= 1 && repetition_penalty <= 100, "repetition-penalty", repetition_penalty, "1 to 100");
+}
+
+void TokenRules::apply(std::span<const std::int32_t> ids, std::span<float> log_probabilities) const {
+  const auto score = [&](std::int32_t id) -> float& { return log_probabilities[static_cast<std::size_t>(id)]; };
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  if (repetition_penalty != 1) {
+    std::vector<std::int32_t> occurred(ids.begin(), ids.end());
+    std::ranges::sort(occurred);
+    occurred.erase(std::ranges::unique(occurred).begin(), occurred.end());
+    for (const std::int32_t id : occurred) score(id) *= static_cast<float>(repetition_penalty);
+  }
+  if (std::ssize(ids) < min_length) score(eos_id) = never;
+  for (const std::int32_t id : suppressed) score(id) = never;
+  const auto length = static_cast<std::size_t>(no_repeat_ngram);
+  if (length == 0 || ids.size() < length) return;
+  const auto last = ids.last(length - 1);
+  for (std::size_t first = 0; first + length <= ids.size(); ++first) {
+    if (std::ranges::equal(ids.subspan(first, length - 1), last)) score(ids[first + length - 1]) = never;
+  }
 }
 
 double BeamOptions::penalty(std::int64_t length) const {
@@ -46,8 +78,9 @@ std::vector<SentenceBeam::Candidate> SentenceBeam::best_candidates(std::span<con
       const std::int32_t id = next[parent].ids[i];
       if (!allowed(id)) continue;
       const double penalty = id == unk_id ? options_.unk_penalty : 0;
-      const auto step = static_cast<double>(next[parent].log_probabilities[i]);
-      candidates.push_back({live_[parent].log_probability + step - penalty, parent, id});
+      const float step = next[parent].log_probabilities[i];
+      if (std::isinf(step)) continue;
+      candidates.push_back({live_[parent].log_probability + static_cast<double>(step) - penalty, step, parent, id});
     }
   }
   const std::size_t open_slots = static_cast<std::size_t>(options_.beam) - finished_.size();
@@ -63,11 +96,14 @@ std::vector<SentenceBeam::Candidate> SentenceBeam::best_candidates(std::span<con
 
 void SentenceBeam::advance(std::span<const NextTokens> next) {
   const std::vector<Candidate> chosen = best_candidates(next);
+  stuck_ = chosen.empty();
+  if (stuck_) return;
   ++length_;
   std::vector<Live> survivors;
   for (const Candidate& candidate : chosen) {
     Live child = live_[candidate.parent];
     child.log_probability = candidate.log_probability;
+    child.token_scores.push_back(candidate.step);
     if (candidate.id == eos_id) {
       finished_.push_back(scored(child, length_, true));
     } else {
@@ -82,13 +118,14 @@ void SentenceBeam::advance(std::span<const NextTokens> next) {
 
 Hypothesis SentenceBeam::scored(const Live& live, std::int64_t length, bool complete) const {
   return {.ids = live.ids,
+          .token_scores = live.token_scores,
           .log_probability = live.log_probability,
-          .score = live.log_probability / options_.penalty(length),
+          .score = live.log_probability / options_.penalty(std::max<std::int64_t>(1, length)),
           .complete = complete};
 }
 
 bool SentenceBeam::done() const {
-  if (live_.empty() || length_ >= max_length_) return true;
+  if (live_.empty() || stuck_ || length_ >= max_length_) return true;
   const auto n = static_cast<std::size_t>(options_.n_best);
   if (finished_.size() < n) return false;
   return live_.front().log_probability / options_.penalty(max_length_) <= finished_[n - 1].score;

@@ -13,6 +13,25 @@ enum class LengthFormula {
   gnmt,   // ((5 + n) / 6)^a; source: Wu et al. 2016, eq. 14, without the coverage penalty
 };
 
+/// Rules that change the log-probabilities of the next piece. Without any of them a search reads the best pieces only.
+struct TokenRules {
+  std::int64_t min_length = 0;  // pieces of a translation before </s>; at most its maximum length allows
+  int no_repeat_ngram = 0;      // no sequence of n pieces occurs twice in a translation; 0: any may
+  // The log-probability of a piece that occurred before is multiplied by this, at least 1. Source: Keskar et al. 2019,
+  // section 4.1, applied after the softmax as the beam search of transformers does.
+  double repetition_penalty = 1;
+  std::vector<std::int32_t> suppressed = {};  // ids that are never chosen
+
+  bool active() const {
+    return min_length > 0 || no_repeat_ngram > 0 || repetition_penalty != 1 || !suppressed.empty();
+  }
+  /// Throws UsageFailure naming the option, its value and its range.
+  void check() const;
+  /// Changes the log-probabilities of the pieces that follow `ids`, one for each id of the vocabulary; minus infinity
+  /// forbids a piece.
+  void apply(std::span<const std::int32_t> ids, std::span<float> log_probabilities) const;
+};
+
 struct BeamOptions {
   int beam = 5;    // hypotheses per sentence; 1 is greedy search
   int n_best = 1;  // translations returned per sentence, at most `beam`
@@ -21,6 +40,7 @@ struct BeamOptions {
   double max_length_factor = 2.0;      // max tokens of a translation, </s> included:
   std::int64_t max_length_extra = 10;  // max_length_factor * source subwords + max_length_extra
   double unk_penalty = 0;              // subtracted from the log-probability of <unk>; 1000 effectively forbids it
+  TokenRules rules;
 
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;
@@ -33,9 +53,10 @@ struct BeamOptions {
 /// A translation as subword ids, without </s>.
 struct Hypothesis {
   std::vector<std::int32_t> ids;
-  double log_probability = 0;  // natural logarithm; includes </s> and the <unk> penalty
-  double score = 0;            // log_probability / BeamOptions::penalty(length)
-  bool complete = true;        // false if cut at the maximum length before </s>
+  std::vector<float> token_scores;  // the log-probability of each id and, if complete, of </s>
+  double log_probability = 0;       // natural logarithm; includes </s> and the <unk> penalty
+  double score = 0;                 // log_probability / BeamOptions::penalty(length)
+  bool complete = true;             // false if cut at the maximum length before </s>
 };
 
 /// The most probable next tokens of one hypothesis, in descending order.
@@ -48,12 +69,13 @@ struct NextTokens {
 /// the live ones. A beam of size B starts from <s> with B open slots. Each step keeps the best extensions over all live
 /// hypotheses, one per open slot. An extension that ends in </s> is finished and keeps its slot; the others stay live.
 /// Hypotheses still live at the maximum length are cut and rank after all complete ones. <s>, and </s> as first token,
-/// are never chosen. Ties go to the better parent, then to the smaller id, so the result is a pure function of the
-/// probabilities.
+/// are never chosen, nor is a token of probability 0; hypotheses without another next token are cut. Ties go to the
+/// better parent, then to the smaller id, so the result is a pure function of the probabilities.
 class SentenceBeam {
  public:
   struct Live {
     std::vector<std::int32_t> ids;
+    std::vector<float> token_scores;  // log-probabilities of the ids
     double log_probability = 0;
     std::int32_t row = 0;  // its row in the decoder's last step; after advance(), its parent's row
   };
@@ -84,6 +106,7 @@ class SentenceBeam {
  private:
   struct Candidate {
     double log_probability;
+    float step;  // its last token's
     std::size_t parent;
     std::int32_t id;
   };
@@ -94,6 +117,7 @@ class SentenceBeam {
   const BeamOptions& options_;
   std::int64_t max_length_;
   std::int64_t length_ = 0;  // length of every live hypothesis, in tokens
+  bool stuck_ = false;       // no live hypothesis has a next token
   std::vector<Live> live_;
   std::vector<Hypothesis> finished_;  // best first
 };

@@ -47,6 +47,8 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
       whole.score += part[k].score / static_cast<double>(parts.size());
       whole.log_probability += part[k].log_probability;
       whole.complete &= part[k].complete;
+      whole.ids.insert(whole.ids.end(), part[k].ids.begin(), part[k].ids.end());
+      whole.token_scores.insert(whole.token_scores.end(), part[k].token_scores.begin(), part[k].token_scores.end());
     }
     whole.text = join_parts(texts);
     n_best.push_back(std::move(whole));
@@ -67,9 +69,14 @@ void TranslateOptions::check() const {
 }
 
 Translator::Translator(const Transformer& model, const Vocabulary& vocabulary, Backend& backend)
-    : vocabulary_(vocabulary), search_(model, backend) {
-  if (model.vocabulary() != vocabulary.size()) {
-    fail("translator: the model has {} pieces, the vocabulary {}", model.vocabulary(), vocabulary.size());
+    : Translator({{{.model = &model}}}, Combination::probabilities, vocabulary, backend) {}
+
+Translator::Translator(std::span<const EnsembleMember> members, Combination combination, const Vocabulary& vocabulary,
+                       Backend& backend)
+    : vocabulary_(vocabulary), search_(members, combination, backend) {
+  const std::int64_t pieces = members.front().model->vocabulary();
+  if (pieces != vocabulary.size()) {
+    fail("translator: the model has {} pieces, the vocabulary {}", pieces, vocabulary.size());
   }
 }
 
@@ -114,7 +121,9 @@ std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypot
     n_best.push_back({.text = std::move(text),
                       .score = hypothesis.score,
                       .log_probability = hypothesis.log_probability,
-                      .complete = hypothesis.complete});
+                      .complete = hypothesis.complete,
+                      .ids = hypothesis.ids,
+                      .token_scores = hypothesis.token_scores});
   }
   return n_best;
 }

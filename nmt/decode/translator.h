@@ -31,6 +31,9 @@ struct Rendering {
   double score = 0;            // log-probability divided by the length penalty; at most 0, larger is better
   double log_probability = 0;  // natural logarithm
   bool complete = true;        // false if cut at the maximum length
+  // Its pieces, and the log-probability of each piece and, where a part is complete, of its </s>.
+  std::vector<std::int32_t> ids;
+  std::vector<float> token_scores;
 };
 
 struct Translation {
@@ -52,6 +55,9 @@ class Translator {
   /// All arguments must outlive the translator. The model's weights must not change, because matmuls read packed
   /// copies; after further training, create a new translator.
   Translator(const Transformer& model, const Vocabulary& vocabulary, Backend& backend);
+  /// The same with an ensemble.
+  Translator(std::span<const EnsembleMember> members, Combination combination, const Vocabulary& vocabulary,
+             Backend& backend);
 
   /// Returns one translation per line.
   std::vector<Translation> translate(const std::vector<std::string>& lines, const TranslateOptions& options);
@@ -59,6 +65,9 @@ class Translator {
   /// Translates sources given as subword ids (without </s>), such as a prepared validation set.
   std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
                                          const TranslateOptions& options);
+
+  /// Bytes of the packed weights of all models.
+  std::size_t packed_bytes() const { return search_.packed_bytes(); }
 
  private:
   std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;

@@ -48,6 +48,12 @@ void LogSoftmaxTopK::check() const {
   check.type({"indices", indices}, DType::i32);
   check.distinct({"scores", scores}, {input, {"indices", indices}});
   check.distinct({"indices", indices}, {input});
+  if (!all) return;
+  const Field every{"all", all};
+  check.contiguous({every});
+  check.shape(every, logits.shape, input);
+  check.type(every, DType::f32);
+  check.distinct(every, {input, {"scores", scores}, {"indices", indices}});
 }
 
 }  // namespace babelring

@@ -35,10 +35,11 @@ struct LogSoftmaxTopK {
   ConstTensor logits;  // [rows, vocabulary]
   Tensor scores;       // [rows, k] f32: log p
   Tensor indices;      // [rows, k] i32
+  Tensor all = {};     // [rows, vocabulary] f32: log p of each element, bit-equal to `scores`; not computed if absent
   static constexpr std::string_view name = "log_softmax_top_k";
   void check() const;
   static void fields(auto& op, auto&& f) {
-    f.reads("logits", op.logits).writes("scores", op.scores).writes("indices", op.indices);
+    f.reads("logits", op.logits).writes("scores", op.scores).writes("indices", op.indices).writes("all", op.all);
   }
 };
 

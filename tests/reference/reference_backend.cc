@@ -155,6 +155,7 @@ class ReferenceBackend final : public Backend {
     const auto best = reference::log_softmax_top_k(load(op.logits), op.scores.shape[1]);
     store(best.scores, op.scores);
     store(best.indices, op.indices);
+    if (op.all) store(reference::log_softmax(load(op.logits)), op.all);
   }
   void do_run(const AdamUpdate& op) override {
     if (op.rows) fail("adam_update: the reference backend does not count rows");

@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(row_threads, bound_blocks(blocks_at_once<T>))
 /// Finds the k best elements, one after another: each time the first element that ranks behind the last found one.
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads)
-    top_k_kernel(const T* logits, int width, float* scores, int* indices, int k) {
+    top_k_kernel(const T* logits, int width, float* scores, int* indices, int k, float* all) {
   await_earlier_kernels();
   const std::int64_t row = blockIdx.x;
   const T* x = logits + row * width;
@@ -225,6 +225,10 @@ __global__ void __launch_bounds__(row_threads)
     if (threadIdx.x != 0) continue;
     scores[row * k + found] = best.value - sums.largest - sums.log_sum();
     indices[row * k + found] = best.place;
+  }
+  if (all == nullptr) return;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += row_threads) {
+    all[row * width + i] = widen(x[i]) - sums.largest - sums.log_sum();
   }
 }
 
@@ -265,7 +269,7 @@ void run(const LogSoftmaxTopK& op, CudaContext& context) {
     with_pieces<T>({op.logits.shape[1]}, {op.logits.data}, [&](auto n) {
       launch(op.name, {static_cast<unsigned>(rows), row_threads, context.stream()}, top_k_kernel<n, T>,
              op.logits.as<T>(), static_cast<int>(op.logits.shape[1]), op.scores.as<float>(), op.indices.as<int>(),
-             static_cast<int>(op.scores.shape[1]));
+             static_cast<int>(op.scores.shape[1]), op.all ? op.all.as<float>() : nullptr);
     });
   });
 }

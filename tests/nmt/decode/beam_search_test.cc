@@ -83,6 +83,133 @@ INSTANTIATE_TEST_SUITE_P(All, BeamSearchCase,
                                          Case{NormPosition::post, 3, 2, LengthFormula::power},
                                          Case{NormPosition::post, 8, 8, LengthFormula::gnmt}));
 
+NextModel combined(std::vector<std::pair<NextModel, double>> models, Combination combination) {
+  return [=](const std::vector<std::int32_t>& prefix) {
+    std::vector<double> sums;
+    double weights = 0;
+    for (const auto& [model, weight] : models) {
+      const std::vector<double> next = model(prefix);
+      sums.resize(next.size());
+      weights += weight;
+      for (std::size_t id = 0; id < next.size(); ++id) {
+        sums[id] += weight * (combination == Combination::logarithms ? next[id] : std::exp(next[id]));
+      }
+    }
+    for (double& sum : sums) sum = combination == Combination::logarithms ? sum / weights : std::log(sum / weights);
+    return sums;
+  };
+}
+
+TEST(BeamSearch, EnsembleEqualsTheUncachedSearchWithTheMean) {
+  const auto backend = make_closed_backend();
+  const TinyModel first(*backend, 101), second(*backend, 101, NormPosition::post, 8);
+  const auto sources = made_up_sources({4, 0, 9}, 101);
+  const std::vector<EnsembleMember> members = {{&first.transformer, 1}, {&second.transformer, 2.5}};
+  for (const Combination combination : {Combination::probabilities, Combination::logarithms}) {
+    for (const int beam : {1, 6, 60}) {  // 60: the whole vocabulary
+      const std::int64_t longest = beam == 60 ? 2 : 6;
+      const BeamOptions options{.beam = beam, .n_best = beam, .max_length_factor = 0, .max_length_extra = longest};
+      BeamSearch search(members, combination, *backend);
+      const auto found = search.search(spans_of(sources), options);
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        SCOPED_TRACE(i);
+        const NextModel mean = combined({{uncached(first.transformer, *backend, sources[i]), 1},
+                                         {uncached(second.transformer, *backend, sources[i]), 2.5}},
+                                        combination);
+        expect_same(found[i], uncached_search(mean, std::ssize(sources[i]), options));
+      }
+    }
+  }
+}
+
+TEST(BeamSearch, EnsembleOfOneModelSeveralTimesHasItsBits) {
+  const auto backend = make_cpu_backend(2);
+  const TinyModel tiny(*backend, 101);
+  const auto sources = made_up_sources(lengths, 101);
+  const BeamOptions options{.beam = 4, .n_best = 4};
+  const auto expected = BeamSearch(tiny.transformer, *backend).search(spans_of(sources), options);
+  for (const Combination combination : {Combination::probabilities, Combination::logarithms}) {
+    for (const std::vector<double>& weights : {std::vector<double>{1, 1}, {2, 1}, {0.1, 0.1, 0.1}, {3, 0.7, 11}}) {
+      std::vector<EnsembleMember> members;
+      for (const double weight : weights) members.push_back({&tiny.transformer, weight});
+      const auto found = BeamSearch(members, combination, *backend).search(spans_of(sources), options);
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        ASSERT_EQ(found[i].size(), expected[i].size());
+        for (std::size_t k = 0; k < found[i].size(); ++k) {
+          EXPECT_EQ(found[i][k].ids, expected[i][k].ids);
+          EXPECT_EQ(found[i][k].log_probability, expected[i][k].log_probability);
+          EXPECT_EQ(found[i][k].token_scores, expected[i][k].token_scores);
+        }
+      }
+    }
+  }
+}
+
+/// The rules by their definitions: a piece is forbidden if it would complete a sequence that the prefix holds already.
+NextModel ruled(NextModel model, const TokenRules& rules) {
+  return [=](const std::vector<std::int32_t>& prefix) {
+    std::vector<double> next = model(prefix);
+    const auto length = static_cast<std::ptrdiff_t>(rules.no_repeat_ngram);
+    for (std::size_t id = 0; id < next.size(); ++id) {
+      std::vector<std::int32_t> longer = prefix;
+      longer.push_back(static_cast<std::int32_t>(id));
+      const auto occurs = [&](const auto& sequence, auto end) {
+        return std::search(prefix.begin(), prefix.end(), sequence, end) != prefix.end();
+      };
+      if (occurs(longer.end() - 1, longer.end())) next[id] *= rules.repetition_penalty;
+      const bool repeats = length > 0 && std::ssize(longer) >= length && occurs(longer.end() - length, longer.end());
+      const bool early = id == eos_id && std::ssize(prefix) < rules.min_length;
+      if (repeats || early || std::ranges::count(rules.suppressed, static_cast<std::int32_t>(id)) > 0) {
+        next[id] = -std::numeric_limits<double>::infinity();
+      }
+    }
+    return next;
+  };
+}
+
+TEST(BeamSearch, RulesEqualTheUncachedSearchByTheirDefinitions) {
+  const auto backend = make_closed_backend();
+  const TinyModel tiny(*backend, 9);  // so few pieces that sequences repeat
+  const auto sources = made_up_sources(lengths, 9);
+  for (const TokenRules& rules : {TokenRules{.no_repeat_ngram = 1}, TokenRules{.no_repeat_ngram = 2},
+                                  TokenRules{.min_length = 5, .no_repeat_ngram = 3, .repetition_penalty = 1.3},
+                                  TokenRules{.min_length = 9, .suppressed = {4, 7}},
+                                  TokenRules{.min_length = 30, .suppressed = {3, 4, 5, 6, 7, 8}}}) {
+    const BeamOptions options{.beam = 4, .n_best = 4, .max_length_factor = 1, .max_length_extra = 6, .rules = rules};
+    const auto found = BeamSearch(tiny.transformer, *backend).search(spans_of(sources), options);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      SCOPED_TRACE(i);
+      const NextModel model = ruled(uncached(tiny.transformer, *backend, sources[i]), rules);
+      expect_same(found[i], uncached_search(model, std::ssize(sources[i]), options));
+    }
+  }
+}
+
+TEST(BeamSearch, CutsHypothesesThatRulesLeaveWithoutNextPiece) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend, 5);
+  const auto sources = made_up_sources({4}, 5);
+  const TokenRules rules{.min_length = 30, .no_repeat_ngram = 1, .suppressed = {unk_id}};
+  const auto found = BeamSearch(tiny.transformer, *backend).search(spans_of(sources), {.beam = 2, .rules = rules});
+  EXPECT_EQ(found[0].at(0).ids.size(), 2U);  // two pieces are free, each once
+  EXPECT_FALSE(found[0][0].complete);
+}
+
+TEST(BeamSearch, TokenScoresAddUp) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend);
+  const auto sources = made_up_sources(lengths, 23);
+  for (const auto& n_best :
+       BeamSearch(tiny.transformer, *backend).search(spans_of(sources), {.beam = 3, .n_best = 3})) {
+    for (const Hypothesis& found : n_best) {
+      EXPECT_EQ(found.token_scores.size(), found.ids.size() + (found.complete ? 1 : 0));
+      double sum = 0;
+      for (const float score : found.token_scores) sum += static_cast<double>(score);
+      EXPECT_NEAR(sum, found.log_probability, 1e-6);
+    }
+  }
+}
+
 TEST(BeamSearch, DoesNotDependOnTheBatch) {
   const auto backend = make_cpu_backend(2);
   const TinyModel tiny(*backend);

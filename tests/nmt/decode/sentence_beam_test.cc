@@ -177,6 +177,9 @@ TEST(BeamOptions, RefusesInvalidValues) {
   EXPECT_THAT(message({.max_length_factor = -1}), testing::HasSubstr("max-length-factor"));
   EXPECT_THAT(message({.max_length_extra = -1}), testing::HasSubstr("max-length-extra"));
   EXPECT_THAT(message({.unk_penalty = -1}), testing::HasSubstr("unk-penalty"));
+  EXPECT_THAT(message({.rules = {.min_length = -1}}), testing::HasSubstr("min-length"));
+  EXPECT_THAT(message({.rules = {.no_repeat_ngram = 101}}), testing::HasSubstr("no-repeat-ngram: found 101"));
+  EXPECT_THAT(message({.rules = {.repetition_penalty = 0.9}}), testing::HasSubstr("repetition-penalty: found 0.9"));
 }
 
 }  // namespace

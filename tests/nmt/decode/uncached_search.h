@@ -33,7 +33,7 @@ inline std::vector<Hypothesis> uncached_search(const NextModel& model, std::int6
     for (const Hypothesis& hypothesis : live) {
       const std::vector<double> next = model(hypothesis.ids);
       for (std::size_t id = 0; id < next.size(); ++id) {
-        if (id == bos_id || (id == eos_id && hypothesis.ids.empty())) continue;
+        if (id == bos_id || (id == eos_id && hypothesis.ids.empty()) || std::isinf(next[id])) continue;
         Hypothesis longer = hypothesis;
         longer.ids.push_back(static_cast<std::int32_t>(id));
         longer.log_probability += next[id] - (id == unk_id ? options.unk_penalty : 0);
@@ -43,6 +43,7 @@ inline std::vector<Hypothesis> uncached_search(const NextModel& model, std::int6
     }
     std::stable_sort(extended.begin(), extended.end(),
                      [](const auto& a, const auto& b) { return a.log_probability > b.log_probability; });
+    if (extended.empty()) break;
     const std::size_t open_slots = static_cast<std::size_t>(options.beam) - finished.size();
     extended.resize(std::min(open_slots, extended.size()));
     live.clear();

@@ -249,6 +249,11 @@ TEST_F(CheckTest, LossesAndOptimizer) {
   EXPECT_EQ(refusal(LogSoftmaxTopK{
                 .logits = f32({4, 9}), .scores = f32({4, 10}), .indices = tensors.zeros({4, 10}, DType::i32)}),
             "log_softmax_top_k: k is 10, 1 to 9 is needed");
+  EXPECT_EQ(refusal(LogSoftmaxTopK{.logits = f32({4, 9}),
+                                   .scores = f32({4, 2}),
+                                   .indices = tensors.zeros({4, 2}, DType::i32),
+                                   .all = f32({4, 8})}),
+            "log_softmax_top_k: all has shape [4, 8], logits [4, 9] needs [4, 9]");
   AdamUpdate adam{.master = f32({6}), .gradient = f32({6}), .m = f32({6}), .v = f32({5}), .compute = {}};
   EXPECT_EQ(refusal(adam), "adam_update: v has shape [5], master [6] needs [6]");
   adam.v = f32({6}), adam.step = 0;

@@ -182,6 +182,25 @@ TEST_P(CrossEntropyTest, PredictsTheFirstOfEqualPieces) {
   EXPECT_EQ(op.correct.as<float>()[1], 1);
 }
 
+TEST_P(CrossEntropyTest, AllLogProbabilitiesHaveTheBitsOfTheBest) {
+  for (const auto& [rows, vocabulary, k] : {std::tuple{1, 1, 1}, {3, 7, 7}, {5, 1009, 12}, {3, 32000, 16}}) {
+    const Tensor logits = tensors.normal({rows, vocabulary}, type(), 3);
+    const LogSoftmaxTopK op{.logits = logits,
+                            .scores = tensors.zeros({rows, k}, DType::f32),
+                            .indices = tensors.zeros({rows, k}, DType::i32),
+                            .all = tensors.zeros({rows, vocabulary}, DType::f32)};
+    LogSoftmaxTopK truth = op;
+    truth.scores = tensors.copy(op.scores), truth.indices = tensors.copy(op.indices), truth.all = tensors.copy(op.all);
+    tested->run(op);
+    reference->run(truth);
+    EXPECT_LE(relative_error(op.all, truth.all), f32_tolerance());
+    for (std::int64_t i = 0; i < rows * k; ++i) {
+      const std::int32_t place = op.indices.as<std::int32_t>()[i];
+      EXPECT_EQ(op.all.as<float>()[i / k * vocabulary + place], op.scores.as<float>()[i]) << i;
+    }
+  }
+}
+
 TEST_P(CrossEntropyTest, TopKEqualsReferenceInOrderAndInTies) {
   for (const auto& [rows, vocabulary, k] : {std::tuple{1, 1, 1}, {3, 7, 7}, {5, 1009, 12}, {3, 32000, 16}}) {
     const Tensor logits = tensors.normal({rows, vocabulary}, type(), 3);

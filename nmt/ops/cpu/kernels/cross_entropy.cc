@@ -167,6 +167,10 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row) {
   const float largest = scores[0];
   const auto log_sum_exp = static_cast<float>(std::log(sum_of_exponentials(x, width, largest))) + largest;
   for (std::int64_t i = 0; i < k; ++i) scores[i] -= log_sum_exp;
+  if (!op.all) return;
+  float* all = op.all.as<float>() + row * width;
+  const Vec16f less = broadcast(log_sum_exp);
+  for_lanes(width, [&](std::int64_t i, auto mask) { store_lanes(all + i, load_lanes(x + i, mask) - less, mask); });
 }
 
 }  // namespace
