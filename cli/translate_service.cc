@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "base/clock.h"
@@ -137,6 +138,13 @@ json::object answer_line(const std::string& line, const TranslateOptions& usual,
 }
 
 }  // namespace
+
+json::object answer_translation(const json::object& request, const TranslateOptions& usual, Translator& translator,
+                                const Vocabulary& vocabulary) {
+  Request read = read_request(request, usual);
+  read.max_pieces = std::numeric_limits<std::int64_t>::max();
+  return answer(read, translator, vocabulary);
+}
 
 void apply_limits(const ServiceLimits& limits) {
   if (limits.end_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl: {}", std::strerror(errno));

@@ -4,6 +4,7 @@
 #include <ostream>
 #include <string>
 
+#include "base/json.h"
 #include "cli/model_options.h"
 
 namespace babelring {
@@ -15,6 +16,11 @@ struct ServiceLimits {
 };
 /// Applies the limits to this process, which also writes no core file. Throws Failure if the system refuses one.
 void apply_limits(const ServiceLimits& limits);
+
+/// Answers a request, an object with "text" and options, without limits of lines and their lengths. `usual`: options
+/// that the request does not name. Throws UsageFailure that names the member that is refused. Format: docs/formats.md.
+json::object answer_translation(const json::object& request, const TranslateOptions& usual, Translator& translator,
+                                const Vocabulary& vocabulary);
 
 /// Implements `nmt translate --serve`: loads a checkpoint, writes a ready line, then writes one response line per
 /// request line until the input ends. Format: docs/formats.md. An invalid request gets an error response; other errors

@@ -56,6 +56,7 @@ ROOMS: dict[str, list[str]] = {
     "lab/probe": ["lab", "nmt/train/checkpointing"],
     "lab/record": ["lab/probe", "nmt/train"],
     "lab/tools": ["lab/memory", "lab/parameters", "lab/timeline", "lab/record"],
+    "capi": ["cli"],
     "client": ["base/records", "base/options"],
     "cli/runs": ["client"],
     "cli": ["lab/tools", "lab/graph", "nmt/interop", "cli/runs"],
