@@ -102,7 +102,8 @@ json::object parse_object(const char* name, const char* text) {
   if (text == nullptr) throw UsageFailure(fmt::format("{}: found NULL, expected a JSON object", name));
   Result<json::value> value = parse_json(text);
   if (!value.ok()) throw UsageFailure(fmt::format("{}: {}", name, value.error()));
-  if (!value->is_object()) throw UsageFailure(fmt::format("{}: found {}, expected a JSON object", name, to_text(*value)));
+  if (!value->is_object())
+    throw UsageFailure(fmt::format("{}: found {}, expected a JSON object", name, to_text(*value)));
   return value->get_object();
 }
 
@@ -191,7 +192,8 @@ void read_side(const json::object& request, const char* name, TextSide side, con
 LinePairs read_pairs(const json::object& request, const babelring_translator& translator) {
   for (const auto& [name, value] : request) {
     if (name == "source" || name == "target") continue;
-    throw UsageFailure(fmt::format("unknown member '{}', expected source and target", printable(std::string_view(name))));
+    throw UsageFailure(
+        fmt::format("unknown member '{}', expected source and target", printable(std::string_view(name))));
   }
   LinePairs pairs;
   read_side(request, "source", TextSide::source, translator, pairs.sources, pairs.source_ids);

@@ -1,10 +1,10 @@
 /* The C interface: translates with checkpoints and scores pairs, in the calling process.
  *
- * ABI: functions are only added while babelring_abi() stays the same; structures are opaque. Texts are UTF-8 and end with
- * a zero byte. Errors are values: a function that can fail returns NULL, or an error that the caller frees; then its
- * results are unchanged. Results are freed with babelring_free(). All functions may be called from any thread; calls with
- * one translator take turns, so translators of their own are needed to run side by side. A process that calls fork() must
- * not use translators from before in the child.
+ * ABI: functions are only added while babelring_abi() stays the same; structures are opaque. Texts are UTF-8 and end
+ * with a zero byte. Errors are values: a function that can fail returns NULL, or an error that the caller frees; then
+ * its results are unchanged. Results are freed with babelring_free(). All functions may be called from any thread;
+ * calls with one translator take turns, so translators of their own are needed to run side by side. A process that
+ * calls fork() must not use translators from before in the child.
  */
 #ifndef BABELRING_H
 #define BABELRING_H
@@ -48,19 +48,20 @@ BABELRING_API babelring_error* babelring_translator_open(const char* options, ba
 /* Waits for calls in other threads. NULL is allowed. */
 BABELRING_API void babelring_translator_close(babelring_translator* translator);
 
-/* Translates. `request` is a JSON object with "text", an array of lines, and options, such as "beam": 4; `answer` receives
- * a JSON object with "items", one for each line. Members: docs/formats.md, under `nmt translate --serve`. */
-BABELRING_API babelring_error* babelring_translate(babelring_translator* translator, const char* request, char** answer);
+/* Translates. `request` is a JSON object with "text", an array of lines, and options, such as "beam": 4; `answer`
+ * receives a JSON object with "items", one for each line. Members: docs/formats.md, under `nmt translate --serve`. */
+BABELRING_API babelring_error* babelring_translate(babelring_translator* translator, const char* request,
+                                                   char** answer);
 
 /* Scores pairs. `request` is a JSON object with two arrays of lines of one length, "source" and "target". For pair i,
  * `counts`[i] receives the number of tokens, the target's pieces and </s>; `log_probabilities` receives those of all
- * tokens of all pairs, one after another: natural logarithms, given the source and the pieces before. Not for ensembles.
- * The first call takes memory for another copy of the packed weights. */
+ * tokens of all pairs, one after another: natural logarithms, given the source and the pieces before. Not for
+ * ensembles. The first call takes memory for another copy of the packed weights. */
 BABELRING_API babelring_error* babelring_score(babelring_translator* translator, const char* request,
                                                float** log_probabilities, int64_t** counts);
 
-/* The pieces of a line as ids, without </s>. `target_side`: 0 as a source, else as a target, which differ only in models
- * with two segmenters. */
+/* The pieces of a line as ids, without </s>. `target_side`: 0 as a source, else as a target, which differ only in
+ * models with two segmenters. */
 BABELRING_API babelring_error* babelring_encode(babelring_translator* translator, const char* line, int target_side,
                                                 int32_t** ids, size_t* count);
 /* The text of pieces. */

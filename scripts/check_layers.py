@@ -99,7 +99,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"yaml-cpp", ("base/", "cli/sweep/grid", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
-FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "worker", "server", "tests")
+FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "capi", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 #: Headers from outside that comments name.
 OUTSIDE = ("linux/", "mpi.h", "nccl.h")

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from lib import check
 
-FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "worker", "server", "tests", "scripts", "cmake")
+FOLDERS = "base insight nmt lab client cli capi python worker server tests scripts cmake".split()
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".mjs", ".cmake"}
 CPP = {".h", ".cc", ".cu", ".cuh"}
 TYPESCRIPT = {".ts", ".mjs"}
