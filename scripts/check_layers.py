@@ -39,7 +39,7 @@ ROOMS: dict[str, list[str]] = {
     "nmt/parallel": ["nmt/optim", "nmt/comm/mpi", "nmt/comm/nccl"],
     "nmt/metering": ["nmt/layers"],
     "nmt/data": ["nmt/core"],
-    "nmt/metrics": ["base/options"],
+    "nmt/metrics": ["base/records", "base/options"],
     "nmt/decode": ["nmt/model", "nmt/data"],
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train/setup": ["nmt/decode", "nmt/metrics", "nmt/parallel", "nmt/metering", "nmt/checkpoint"],

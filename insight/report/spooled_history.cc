@@ -50,6 +50,7 @@ void HistoryCollector::thin() {
 void HistoryCollector::add(const RecordHeader& header, const EvalRecord& eval) {
   HistoryEval& added = history_.evals.emplace_back(header.attempt, header.time_ms, eval);
   added.eval.samples.clear();
+  added.eval.resamples.clear();
 }
 
 void HistoryCollector::add(const RecordHeader& header, const CheckpointRecord& checkpoint) {
