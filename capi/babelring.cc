@@ -29,8 +29,7 @@ struct babelring_translator {
       : options(std::move(given)),
         backend(options.make_backend()),
         ensemble(options.load_ensemble(*backend)),
-        search(options.translate_with(ensemble)),
-        translator(ensemble.translator(*backend)),
+        service{options.search, ensemble, ensemble.translator(*backend)},
         arenas(*backend) {}
 
   const babelring::Vocabulary& vocabulary() const { return *ensemble.models.front().vocabulary; }
@@ -39,8 +38,7 @@ struct babelring_translator {
   babelring::ModelOptions options;
   std::unique_ptr<babelring::Backend> backend;
   babelring::LoadedEnsemble ensemble;
-  babelring::TranslateOptions search;
-  babelring::Translator translator;
+  babelring::TranslationService service;
   babelring::ActivationArenas arenas;
   std::unique_ptr<babelring::PairScorer> scorer;  // made by the first score
 };
@@ -212,7 +210,7 @@ PairScorer& scorer_of(babelring_translator& translator) {
   }
   if (translator.scorer == nullptr) {
     translator.scorer = std::make_unique<PairScorer>(require_transformer(*models.front().model), *translator.backend,
-                                                     translator.arenas, translator.search.batch_tokens);
+                                                     translator.arenas, TranslateOptions().batch_tokens);
   }
   return *translator.scorer;
 }
@@ -264,7 +262,7 @@ void babelring_translator_close(babelring_translator* translator) {
 babelring_error* babelring_translate(babelring_translator* translator, const char* request, char** answer) {
   return in_turn(translator, [&](babelring_translator& t) {
     const json::object members = parse_object("request", request);
-    *answer = copy_out(to_text(answer_translation(members, t.search, t.translator, t.vocabulary())));
+    *answer = copy_out(to_text(answer_translation(members, t.service)));
   });
 }
 

@@ -94,14 +94,7 @@ json::object error_json(std::int64_t id, const Refusal& refusal) {
   return {{"id", id}, {"error", json::object{{"code", refusal.code}, {"detail", refusal.detail}}}};
 }
 
-/// A process that translates with one ensemble.
-struct Service {
-  const TranslateChoices& usual;
-  const LoadedEnsemble& ensemble;
-  Translator translator;
-};
-
-json::object answer(const Request& request, Service& service) {
+json::object answer(const Request& request, TranslationService& service) {
   const Vocabulary& vocabulary = *service.ensemble.models.front().vocabulary;
   const TranslateOptions options = options_with(request.choices, service.ensemble);
   for (std::size_t i = 0; i < request.text.size(); ++i) {
@@ -119,7 +112,7 @@ json::object answer(const Request& request, Service& service) {
 }
 
 /// Handles one request line. Errors of the request become the response.
-json::object answer_line(const std::string& line, Service& service) {
+json::object answer_line(const std::string& line, TranslationService& service) {
   const auto object = parse_json(line);
   if (!object.ok()) return error_json(0, {"bad_request", object.error()});
   if (!object->is_object()) return error_json(0, {"bad_request", "expected a JSON object"});
@@ -133,11 +126,10 @@ json::object answer_line(const std::string& line, Service& service) {
 
 }  // namespace
 
-json::object answer_translation(const json::object& request, const TranslateOptions& usual, Translator& translator,
-                                const Vocabulary& vocabulary) {
-  Request read = read_request(request, usual);
+json::object answer_translation(const json::object& request, TranslationService& service) {
+  Request read = read_request(request, service.usual);
   read.max_pieces = std::numeric_limits<std::int64_t>::max();
-  return answer(read, translator, vocabulary);
+  return answer(read, service);
 }
 
 void apply_limits(const ServiceLimits& limits) {
@@ -157,7 +149,7 @@ void serve_translations(const ModelOptions& model, const ServiceLimits& limits, 
   const LoadedEnsemble ensemble = model.load_ensemble(*backend);
   const LoadedModel& loaded = ensemble.models.front();
   model.translate_with(ensemble).check();
-  Service service{.usual = model.search, .ensemble = ensemble, .translator = ensemble.translator(*backend)};
+  TranslationService service{.usual = model.search, .ensemble = ensemble, .translator = ensemble.translator(*backend)};
   out << to_text(json::object{
              {"ready", true}, {"checkpoint", loaded.checkpoint.folder.string()}, {"update", loaded.checkpoint.update}})
       << std::endl;

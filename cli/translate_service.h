@@ -17,10 +17,16 @@ struct ServiceLimits {
 /// Applies the limits to this process, which also writes no core file. Throws Failure if the system refuses one.
 void apply_limits(const ServiceLimits& limits);
 
-/// Answers a request, an object with "text" and options, without limits of lines and their lengths. `usual`: options
-/// that the request does not name. Throws UsageFailure that names the member that is refused. Format: docs/formats.md.
-json::object answer_translation(const json::object& request, const TranslateOptions& usual, Translator& translator,
-                                const Vocabulary& vocabulary);
+/// A process that translates with one ensemble. `usual`: options that a request does not name.
+struct TranslationService {
+  const TranslateChoices& usual;
+  const LoadedEnsemble& ensemble;
+  Translator translator;
+};
+
+/// Answers a request, an object with "text" and options, without a limit of a line's length. Throws UsageFailure that
+/// names the member that is refused. Format: docs/formats.md.
+json::object answer_translation(const json::object& request, TranslationService& service);
 
 /// Implements `nmt translate --serve`: loads a checkpoint, writes a ready line, then writes one response line per
 /// request line until the input ends. Format: docs/formats.md. An invalid request gets an error response; other errors
