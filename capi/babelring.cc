@@ -29,7 +29,7 @@ struct babelring_translator {
       : options(std::move(given)),
         backend(options.make_backend()),
         ensemble(options.load_ensemble(*backend)),
-        service{options.search, ensemble, ensemble.translator(*backend)},
+        service(options.search, ensemble, *backend),
         arenas(*backend) {}
 
   const babelring::Vocabulary& vocabulary() const { return *ensemble.models.front().vocabulary; }
@@ -262,7 +262,7 @@ void babelring_translator_close(babelring_translator* translator) {
 babelring_error* babelring_translate(babelring_translator* translator, const char* request, char** answer) {
   return in_turn(translator, [&](babelring_translator& t) {
     const json::object members = parse_object("request", request);
-    *answer = copy_out(to_text(answer_translation(members, t.service)));
+    *answer = copy_out(to_text(t.service.answer(members)));
   });
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +24,8 @@ struct TranslateOptions {
 
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;
+  /// Lines translated with equal options may share a batch.
+  bool operator==(const TranslateOptions&) const = default;
 };
 
 /// One translation of a line. For a split line the texts of its parts are joined, their scores averaged and their
@@ -48,6 +52,15 @@ struct Translation {
   bool complete() const { return n_best.empty() || n_best.front().complete; }
 };
 
+/// Follows a translation from within translate_ids(). Either function may be empty.
+struct TranslationFollower {
+  /// After each step of the search for a line. text() is the line's best translation so far, which later steps may
+  /// revise; it costs a decoding of its subwords.
+  std::function<void(std::size_t line, const std::function<std::string()>& text)> step = {};
+  /// A line is finished. Called once for each line, when it is, in any order.
+  std::function<void(std::size_t line, const Translation& translation)> finished = {};
+};
+
 /// Translates lines of text. Sorts them by length, longest first, for batching and returns results in input order. Not
 /// thread-safe.
 class Translator {
@@ -64,12 +77,13 @@ class Translator {
 
   /// Translates sources given as subword ids (without </s>), such as a prepared validation set.
   std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
-                                         const TranslateOptions& options);
+                                         const TranslateOptions& options, const TranslationFollower& follower = {});
 
   /// Bytes of the packed weights of all models.
   std::size_t packed_bytes() const { return search_.packed_bytes(); }
 
  private:
+  std::string text_of(const Hypothesis& hypothesis) const;
   std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;
 
   const Vocabulary& vocabulary_;

@@ -36,7 +36,7 @@ class TranslateTest : public ::testing::Test {
     translate::PoolOptions options;
     options.program = BABELRING_BIN_DIR "/fake_translator";
     options.max_helpers = 1;
-    options.queue = 1;
+    options.queue.requests = 1;
     options.deadline = deadline;
     end();
     pool_ = std::make_unique<translate::Pool>(options);
