@@ -1,5 +1,6 @@
 import { BASE, explain, fileOf, getJson, sendJson, sumsOf } from '../api/client';
 import { may } from '../api/session';
+import { postForEvents, type ServerEvent } from '../api/stream';
 import type { Checkpoint, Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { type Child, copyText, h, instead, keep, valueOf } from '../lib/dom';
@@ -306,6 +307,17 @@ const choicesOf = ({ checkpoints, bestCheckpoint }: RunData, chosen: string): Ch
     return h('option', attributes, `${formatCount(row.update)}${best}${score}`);
   });
 
+/// What an event of a streamed translation changes in the translations of all lines. `ms` comes with the last event.
+export function withEvent(
+  found: readonly Translation[],
+  { event, data }: Pick<ServerEvent, 'event' | 'data'>,
+): { found: readonly Translation[]; ms: number | null } {
+  const part = JSON.parse(data) as { line: number; text: string; item: Translation; items: Translation[]; ms: number };
+  if (event === 'done') return { found: part.items, ms: part.ms };
+  const now = event === 'item' ? part.item : { hyp: part.text, score: null };
+  return { found: found.map((old, line) => (line === part.line ? now : old)), ms: null };
+}
+
 const PLACEHOLDER = 'A sentence to translate; several lines for several sentences';
 
 /// Translates text with one of the run's checkpoints.
@@ -327,10 +339,15 @@ export function translation({ data }: RunContext, owner: Owner): Section {
     owner.say('translating …');
     const beam = Number(form.querySelector<HTMLInputElement>('#translate-beam')!.value);
     const path = `/checkpoints/${chosen()}/translate`;
+    let ms: number | null = null;
+    let growing: readonly Translation[] = wanted.map(() => ({ hyp: '', score: null }));
     try {
-      const answer = await sendJson<{ items: Translation[]; ms: number }>('POST', path, { text: wanted, beam });
-      [lines, found] = [wanted, answer!.items];
-      owner.said = `in ${formatMs(answer!.ms)}`;
+      await postForEvents(path, { text: wanted, beam, stream: true }, (event) => {
+        ({ found: growing, ms } = withEvent(growing, event));
+        [lines, found] = [wanted, growing];
+        owner.draw();
+      });
+      owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}`;
     } catch (error) {
       owner.said = `Not translated: ${explain(error)}`;
     }
