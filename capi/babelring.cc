@@ -266,6 +266,23 @@ babelring_error* babelring_translate(babelring_translator* translator, const cha
   });
 }
 
+babelring_error* babelring_translate_stream(babelring_translator* translator, const char* request,
+                                            babelring_on_text on_text, void* context) {
+  struct Ended {};  // by on_text
+  return in_turn(translator, [&](babelring_translator& t) {
+    const json::object members = parse_object("request", request);
+    try {
+      t.service.answer(members, [&](const json::object& part) {
+        const json::value* item = part.if_contains("item");
+        const json::value& text = item == nullptr ? part.at("text") : item->at("hyp");
+        const auto line = static_cast<std::size_t>(part.at("line").to_number<std::int64_t>());
+        if (on_text(context, line, text.as_string().c_str(), item == nullptr ? 0 : 1) != 0) throw Ended();
+      });
+    } catch (const Ended&) {
+    }
+  });
+}
+
 babelring_error* babelring_score(babelring_translator* translator, const char* request, float** log_probabilities,
                                  int64_t** counts) {
   return in_turn(translator, [&](babelring_translator& t) {

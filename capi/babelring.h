@@ -53,6 +53,13 @@ BABELRING_API void babelring_translator_close(babelring_translator* translator);
 BABELRING_API babelring_error* babelring_translate(babelring_translator* translator, const char* request,
                                                    char** answer);
 
+/* Called with the best text so far of a line, which a beam may revise. `last`: the translation is complete. A return
+ * value other than 0 ends the search. Called from the thread that called babelring_translate_stream(). */
+typedef int (*babelring_on_text)(void* context, size_t line, const char* text, int last);
+/* Translates like babelring_translate() and calls `on_text` while texts grow. Ended by `on_text`, it returns NULL. */
+BABELRING_API babelring_error* babelring_translate_stream(babelring_translator* translator, const char* request,
+                                                          babelring_on_text on_text, void* context);
+
 /* Scores pairs. `request` is a JSON object with two arrays of lines of one length, "source" and "target". For pair i,
  * `counts`[i] receives the number of tokens, the target's pieces and </s>; `log_probabilities` receives those of all
  * tokens of all pairs, one after another: natural logarithms, given the source and the pieces before. Not for

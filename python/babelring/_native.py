@@ -6,8 +6,9 @@ import ctypes
 import json
 import os
 import pathlib
+import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -34,6 +35,9 @@ class Hypothesis:
     log_probability: float  # natural logarithm
     complete: bool  # False if cut at the maximum length
     details: dict[str, Any]  # further members that options ask for, such as scores of words
+
+
+_OnText = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int)
 
 
 def _candidates() -> list[str]:
@@ -63,6 +67,7 @@ def _load() -> ctypes.CDLL:
         ("translator_open", pointer, [text, ctypes.POINTER(pointer)]),
         ("translator_close", None, [pointer]),
         ("translate", pointer, [pointer, text, ctypes.POINTER(pointer)]),
+        ("translate_stream", pointer, [pointer, text, _OnText, pointer]),
         ("score", pointer, [pointer, text, ctypes.POINTER(pointer), ctypes.POINTER(pointer)]),
         ("encode", pointer, [pointer, text, ctypes.c_int, ctypes.POINTER(ids), ctypes.POINTER(ctypes.c_size_t)]),
         ("decode", pointer, [pointer, ids, ctypes.c_size_t, ctypes.POINTER(pointer)]),
@@ -186,6 +191,46 @@ class Translator:
         request = _json({**options, "text": lines})
         _check(_native().babelring_translate(self._open(), request, ctypes.byref(answer)))
         return json.loads(_take_text(answer))["items"]
+
+    def stream(self, line: str, **options: Any) -> Iterator[str]:
+        """Yields the translation of a line while it grows, from the first pieces to the whole text. Each value is the
+        best text so far, which a beam may revise. Stopping the iteration stops the search."""
+        handle, request = self._open(), _json({**options, "text": [line]})
+        texts: queue.Queue[str | BaseException | None] = queue.Queue(maxsize=64)
+        stopped = threading.Event()
+
+        def on_text(_context: int, _line: int, text: bytes, _last: int) -> int:
+            while not stopped.is_set():
+                try:
+                    texts.put(text.decode(errors="replace"), timeout=0.1)
+                    return 0
+                except queue.Full:
+                    continue
+            return 1
+
+        def search() -> None:
+            end: BaseException | None = None
+            try:
+                _check(_native().babelring_translate_stream(handle, request, _OnText(on_text), None))
+            except BaseException as error:  # raised again where the caller iterates
+                end = error
+            while not stopped.is_set():
+                try:
+                    texts.put(end, timeout=0.1)
+                    return
+                except queue.Full:
+                    continue
+
+        thread = threading.Thread(target=search, daemon=True)
+        thread.start()
+        try:
+            while isinstance(text := texts.get(), str):
+                yield text
+            if text is not None:
+                raise text
+        finally:
+            stopped.set()
+            thread.join()
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[numpy.ndarray]:
         """For each pair an array [tokens] f32: the natural logarithm of the probability of each piece of the target and

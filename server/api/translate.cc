@@ -51,7 +51,7 @@ json::object read_request(const http::Request& request, bool& stream) {
   const auto nbest = body.integer("nbest", 1, beam.value_or(max_beam));
   if (beam) line["beam"] = *beam;
   if (nbest) line["nbest"] = *nbest;
-  for (const char* name : {"id", "max_subwords", "most_pieces", "n_best"}) {
+  for (const char* name : {"id", "max_subwords", "most_pieces", "n_best", "first"}) {
     if (body.value(name) != nullptr) Body::refuse(name, "unknown member");
   }
   for (auto& [name, value] : body.rest()) line[name] = std::move(value);

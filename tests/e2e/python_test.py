@@ -103,6 +103,29 @@ class PythonTest(SystemTest):
                 self.assertAlmostEqual(one, piece["log_probability"], places=5)
         self.assertEqual((kinds, text, alike), (["float32", "int32"], LINES[0], True))
 
+    def test_a_translation_is_streamed(self) -> None:
+        texts, whole, stopped, refused = self.evaluate(
+            """
+            translator = babelring.Translator(given[0])
+            result = [list(translator.stream(given[1], beam=1)), translator.translate(given[1], beam=1)]
+            for text in translator.stream(given[1]):
+                break
+            result.append(translator.translate(given[1], beam=1))
+            try:
+                list(translator.stream(given[1], beam=0))
+            except babelring.UsageError as error:
+                result.append(str(error))
+            """,
+            self.checkpoint,
+            LINES[0],
+        )
+        self.assertEqual(texts[-1], whole)
+        self.assertGreater(len(texts), 1)
+        for before, after in zip(texts, texts[1:]):
+            self.assertTrue(after.startswith(before), texts)  # greedy: nothing is revised
+        self.assertEqual(stopped, whole)
+        self.assertIn("beam: found 0", refused)
+
     def test_threads_take_turns(self) -> None:
         equal = self.evaluate(
             """
