@@ -307,7 +307,7 @@ const choicesOf = ({ checkpoints, bestCheckpoint }: RunData, chosen: string): Ch
     return h('option', attributes, `${formatCount(row.update)}${best}${score}`);
   });
 
-/// What an event of a streamed translation changes in the translations of all lines. `ms` comes with the last event.
+/// The translations of all lines after an event of their stream. `ms` comes with the last event.
 export function withEvent(
   found: readonly Translation[],
   { event, data }: Pick<ServerEvent, 'event' | 'data'>,
@@ -316,6 +316,21 @@ export function withEvent(
   if (event === 'done') return { found: part.items, ms: part.ms };
   const now = event === 'item' ? part.item : { hyp: part.text, score: null };
   return { found: found.map((old, line) => (line === part.line ? now : old)), ms: null };
+}
+
+/// Shows the translations of lines whenever they have grown. Returns the time in ms; null if the connection was lost.
+async function translateGrowing(
+  path: string,
+  request: { text: string[]; beam: number },
+  show: (found: readonly Translation[]) => void,
+): Promise<number | null> {
+  let ms: number | null = null;
+  let found: readonly Translation[] = request.text.map(() => ({ hyp: '', score: null }));
+  await postForEvents(path, { ...request, stream: true }, (event) => {
+    ({ found, ms } = withEvent(found, event));
+    show(found);
+  });
+  return ms;
 }
 
 const PLACEHOLDER = 'A sentence to translate; several lines for several sentences';
@@ -339,12 +354,9 @@ export function translation({ data }: RunContext, owner: Owner): Section {
     owner.say('translating …');
     const beam = Number(form.querySelector<HTMLInputElement>('#translate-beam')!.value);
     const path = `/checkpoints/${chosen()}/translate`;
-    let ms: number | null = null;
-    let growing: readonly Translation[] = wanted.map(() => ({ hyp: '', score: null }));
     try {
-      await postForEvents(path, { text: wanted, beam, stream: true }, (event) => {
-        ({ found: growing, ms } = withEvent(growing, event));
-        [lines, found] = [wanted, growing];
+      const ms = await translateGrowing(path, { text: wanted, beam }, (now) => {
+        [lines, found] = [wanted, now];
         owner.draw();
       });
       owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}`;
