@@ -142,6 +142,7 @@ http::Response compare_runs(Service& service, const http::Request& request) {
   for (const std::string& id : others) {
     const ComparedRun run = compared_run(*reader, id);
     std::vector<std::string> metrics;
+    metrics.reserve(run.best.size());
     for (const auto& [step, resamples] : run.best) metrics.push_back(resamples.metric);
     if (metrics.empty() && run.translated) metrics.emplace_back("BLEU");
     if (!baseline.translated) metrics.clear();
