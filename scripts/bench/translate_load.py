@@ -42,6 +42,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def sentences(text: pathlib.Path) -> list[str]:
     """The first lines of a text that are neither empty nor long."""
+    if not text.is_file():
+        sys.exit(f"bench: --text: found no file {text}")
     opened = gzip.open(text, "rt", encoding="utf-8") if text.suffix == ".gz" else open(text, encoding="utf-8")
     with opened as lines:
         stripped = (line.strip() for line in lines)
