@@ -37,32 +37,40 @@ std::int64_t integer_in(const json::value& value, const char* name, std::int64_t
   return value.get_int64();
 }
 
-std::vector<std::string> lines_of(const json::value& value, std::size_t max) {
+std::vector<std::string> lines_of(const json::value& value, const char* name, std::size_t max) {
   std::vector<std::string> lines;
-  if (!value.is_array() || value.get_array().empty()) throw UsageFailure("text: expected an array of lines");
+  if (!value.is_array() || value.get_array().empty()) {
+    throw UsageFailure(fmt::format("{}: expected an array of lines", name));
+  }
   if (value.get_array().size() > max) {
-    throw UsageFailure(fmt::format("text: found {} lines, expected at most {}", value.get_array().size(), max));
+    throw UsageFailure(fmt::format("{}: found {} lines, expected at most {}", name, value.get_array().size(), max));
   }
   for (const json::value& line : value.get_array()) {
     const bool fits = line.is_string() && line.get_string().find_first_of("\r\n") == json::string::npos;
-    if (!fits) throw UsageFailure(fmt::format("text[{}]: expected a string without line breaks", lines.size()));
+    if (!fits) throw UsageFailure(fmt::format("{}[{}]: expected a string without line breaks", name, lines.size()));
     lines.emplace_back(std::string_view(line.get_string()));
   }
   return lines;
 }
 
-json::object translation_json(const Translation& translation) {
+json::object translation_json(const Translation& translation, const TranslateChoices& choices,
+                              const Vocabulary& vocabulary) {
   json::array n_best;
   for (const Rendering& rendering : translation.n_best) {
-    n_best.push_back(json::object{{"hyp", rendering.text},
-                                  {"score", rendering.score},
-                                  {"log_probability", rendering.log_probability},
-                                  {"complete", rendering.complete}});
+    json::object one = {{"hyp", rendering.text},
+                        {"score", rendering.score},
+                        {"log_probability", rendering.log_probability},
+                        {"complete", rendering.complete}};
+    tell_scores(choices, rendering, vocabulary, one);
+    n_best.push_back(std::move(one));
   }
-  return {{"hyp", translation.text()},
-          {"score", translation.n_best.empty() ? json::value(nullptr) : json::value(translation.n_best.front().score)},
-          {"source_pieces", translation.source_pieces},
-          {"nbest", std::move(n_best)}};
+  json::object item = {
+      {"hyp", translation.text()},
+      {"score", translation.n_best.empty() ? json::value(nullptr) : json::value(translation.n_best.front().score)},
+      {"source_pieces", translation.source_pieces},
+      {"nbest", std::move(n_best)}};
+  if (!choices.terms.empty()) item["terms"] = terms_json(translation);
+  return item;
 }
 
 json::object error_json(std::int64_t id, const Refusal& refusal) {
@@ -75,6 +83,7 @@ json::object error_json(std::int64_t id, const Refusal& refusal) {
 struct TranslationService::OpenRequest {
   std::int64_t id = 0;
   std::vector<std::string> text;
+  std::vector<Prefix> prefixes;  // of each line, or none
   TranslateChoices choices;
   TranslateOptions options;                    // by the choices
   std::int64_t max_pieces = 0;                 // per line
@@ -94,17 +103,21 @@ TranslationService::~TranslationService() = default;
 /// refused, Refusal for a line that is too long.
 TranslationService::OpenRequest TranslationService::open(const json::object& object, bool limited) const {
   const std::int64_t max_pieces = limited ? default_max_pieces : std::numeric_limits<std::int64_t>::max();
-  OpenRequest open{.id = 0, .text = {}, .choices = usual_, .options = {}, .max_pieces = max_pieces};
+  const std::size_t lines = limited ? max_lines : std::numeric_limits<std::size_t>::max();
+  OpenRequest open{.id = 0, .text = {}, .prefixes = {}, .choices = usual_, .options = {}, .max_pieces = max_pieces};
   const std::vector<TranslateOption> search = search_options(open.choices), answer = answer_options(open.choices);
   bool has_text = false;
   for (const auto& [name, value] : object) {
     if (name == "id") {
       open.id = integer_in(value, "id", 0, std::int64_t{1} << 53);
     } else if (name == "text") {
-      open.text = lines_of(value, limited ? max_lines : std::numeric_limits<std::size_t>::max());
+      open.text = lines_of(value, "text", lines);
       has_text = true;
     } else if (name == "max_subwords" || name == "most_pieces") {  // the older name
       open.max_pieces = integer_in(value, "max_subwords", 1, max_pieces);
+    } else if (name == "prefix") {
+      if (value.is_null()) continue;
+      for (std::string& text : lines_of(value, "prefix", lines)) open.prefixes.push_back({std::move(text), ""});
     } else if (name == "first") {
       open.first = integer_in(value, "first", 0, std::int64_t{1} << 53);
     } else if (name == "stream") {
@@ -115,15 +128,28 @@ TranslationService::OpenRequest TranslationService::open(const json::object& obj
     }
   }
   if (!has_text) throw UsageFailure("text is missing");
+  name_prefixes(open);
   open.choices.translate.check();
   open.options = options_with(open.choices, ensemble_);
   encode(open);
   return open;
 }
 
+/// Gives each line a prefix, and each prefix its place. Throws UsageFailure unless there are as many as lines, or none.
+void TranslationService::name_prefixes(OpenRequest& open) {
+  if (!open.prefixes.empty() && open.prefixes.size() != open.text.size()) {
+    throw UsageFailure(fmt::format("prefix: found {} lines, expected as many as those of text, {}",
+                                   open.prefixes.size(), open.text.size()));
+  }
+  open.prefixes.resize(open.text.size());
+  for (std::size_t i = 0; i < open.prefixes.size(); ++i) {
+    open.prefixes[i].place = fmt::format("prefix[{}]", open.first + static_cast<std::int64_t>(i));
+  }
+}
+
 void TranslationService::encode(OpenRequest& open) const {
   for (const std::string& line : open.text) {
-    const auto& ids = open.ids.emplace_back(ensemble_.models.front().vocabulary->encode(line));
+    const auto& ids = open.ids.emplace_back(vocabulary().encode(line));
     if (std::ssize(ids) <= open.max_pieces) continue;
     const std::int64_t number = open.first + std::ssize(open.ids) - 1;
     throw Refusal{"too_long",
@@ -167,7 +193,7 @@ void TranslationService::answer_line(const std::string& line, const Write& write
     const auto others =
         std::stable_partition(rest.begin(), rest.end(), [&](const OpenRequest& one) { return one.options == options; });
     const auto equal = static_cast<std::size_t>(others - rest.begin());
-    translate(rest.first(equal), write);
+    translate_group(rest.first(equal), write);
     rest = rest.subspan(equal);
   }
 }
@@ -185,7 +211,18 @@ void TranslationService::take(const json::value& value, std::vector<OpenRequest>
   }
 }
 
-/// Translates requests with equal options.
+/// Translates requests with equal options. One that is refused with its model, as a prefix may be, leaves the others to
+/// be translated one by one: it is found before anything is written.
+void TranslationService::translate_group(std::span<OpenRequest> requests, const Write& write) {
+  try {
+    translate(requests, write);
+  } catch (const UsageFailure& failure) {
+    if (requests.size() == 1) return write(error_json(requests.front().id, {"bad_request", failure.what()}));
+    for (OpenRequest& request : requests) translate_group({&request, 1}, write);
+  }
+}
+
+/// Throws UsageFailure, before it writes anything, if a request is refused.
 void TranslationService::translate(std::span<OpenRequest> requests, const Write& write) {
   struct Line {
     OpenRequest& open;
@@ -195,6 +232,8 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
   };
   std::vector<Line> lines;
   std::vector<std::span<const std::int32_t>> sources;
+  std::vector<std::string> texts;
+  std::vector<Prefix> prefixes;
   TranslationFollower follower;
   const auto step = [&](std::size_t i, const std::function<std::string()>& text) {
     Line& line = lines[i];
@@ -209,6 +248,8 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
     for (std::size_t i = 0; i < open.ids.size(); ++i) {
       lines.push_back({open, i});
       sources.emplace_back(open.ids[i]);
+      texts.push_back(open.text[i]);
+      prefixes.push_back(open.prefixes[i]);
     }
     if (open.stream) follower.step = step;
   }
@@ -216,7 +257,7 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
   follower.finished = [&](std::size_t i, const Translation& translation) {
     OpenRequest& open = lines[i].open;
     json::value& item = open.items[lines[i].at];
-    item = translation_json(translation);
+    item = translation_json(translation, open.choices, vocabulary());
     if (open.stream) {
       json::object part = lines[i].part();
       part["item"] = item;
@@ -225,7 +266,8 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
     if (--open.unfinished > 0) return;
     write({{"id", open.id}, {"ms", watch.elapsed_ms()}, {"items", std::move(open.items)}});
   };
-  translator_.translate_ids(sources, requests.front().options, follower);
+  const SourceLines source_lines{.ids = sources, .texts = texts, .prefixes = prefixes};
+  translator_.translate_lines(source_lines, requests.front().options, follower);
 }
 
 void apply_limits(const ServiceLimits& limits) {

@@ -40,9 +40,12 @@ class TranslationService {
  private:
   struct OpenRequest;
   OpenRequest open(const json::object& object, bool limited) const;
+  static void name_prefixes(OpenRequest& open);
   void encode(OpenRequest& open) const;
   void take(const json::value& value, std::vector<OpenRequest>& opened, const Write& write) const;
+  void translate_group(std::span<OpenRequest> requests, const Write& write);
   void translate(std::span<OpenRequest> requests, const Write& write);
+  const Vocabulary& vocabulary() const { return *ensemble_.models.front().vocabulary; }
 
   const TranslateChoices& usual_;
   const LoadedEnsemble& ensemble_;

@@ -26,10 +26,18 @@ class BeamSearch {
 
   /// Translates `sources` (subword ids without </s>). Returns the n best hypotheses of each source, best first, at
   /// least one. An empty source is translated like any other. Throws UsageFailure if an option is out of range.
-  /// `observer`, unless it is empty, is called after each step with each sentence of that step: its index and its beam.
   using Observer = std::function<void(std::size_t sentence, const SentenceBeam& beam)>;
+  struct Extras {
+    std::span<const Constraints* const> constraints = {};  // of each source, null: none; empty: none for all
+    // Called after each step with each sentence of that step: its index and its beam. May be empty, and may throw.
+    Observer observer = {};
+  };
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
-                                              const BeamOptions& options, const Observer& observer = {});
+                                              const BeamOptions& options, const Extras& extras);
+  std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
+                                              const BeamOptions& options) {
+    return search(sources, options, Extras());
+  }
 
   /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.
   void observe_inputs(CachedDecoder::MatmulInput observer) { decoder_.observe_inputs(std::move(observer)); }
@@ -48,7 +56,8 @@ class BeamSearch {
     std::vector<std::int32_t> ids;
   };
   EnsembleDecoder decoder_;
-  std::vector<Best> best_;  // of a beam's hypotheses, where rules choose them
+  std::vector<Best> best_;       // of a beam's hypotheses, where rules choose them
+  std::vector<float> original_;  // log-probabilities before the rules
 };
 
 }  // namespace babelring

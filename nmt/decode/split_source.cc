@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "nmt/decode/constraints.h"
 
 namespace babelring {
 
@@ -105,14 +106,6 @@ bool is_doubtful_before_full_stop(std::string_view word) {
   std::transform(small.begin(), small.end(), small.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return std::find(abbreviations.begin(), abbreviations.end(), small) != abbreviations.end();
-}
-
-/// The byte that a subword such as "<0xE3>" of a vocabulary with byte fallback stands for.
-std::optional<char> byte_of(std::string_view piece) {
-  if (piece.size() != 6 || !piece.starts_with("<0x") || !piece.ends_with('>')) return std::nullopt;
-  int byte = 0;
-  const auto [end, error] = std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
-  return error == std::errc() && end == piece.data() + 5 ? std::optional(static_cast<char>(byte)) : std::nullopt;
 }
 
 /// Finds where a source can be cut, by the text of its subwords.
@@ -282,6 +275,24 @@ LineSize usual_line_size(const Corpus& corpus, const Vocabulary& vocabulary, std
   return {.pieces = percentile(std::move(pieces), 99), .sentences = percentile(std::move(sentences), 95)};
 }
 
+namespace {
+
+/// The bytes at which the first character that is no white space begins and the last one ends; the text's length if
+/// there is none.
+std::pair<std::size_t, std::size_t> ends_of_words(std::string_view text) {
+  std::pair<std::size_t, std::size_t> ends(text.size(), text.size());
+  const auto size = static_cast<std::int32_t>(text.size());
+  for (std::int32_t at = 0, next = 0; at < size; at = next) {
+    UChar32 character = 0;
+    U8_NEXT_OR_FFFD(text.data(), next, size, character);
+    if (u_isUWhiteSpace(character)) continue;
+    ends = {std::min(ends.first, static_cast<std::size_t>(at)), static_cast<std::size_t>(next)};
+  }
+  return ends;
+}
+
+}  // namespace
+
 std::string join_parts(const std::vector<std::string>& parts) {
   std::string line;
   for (const std::string& part : parts) {
@@ -289,6 +300,22 @@ std::string join_parts(const std::vector<std::string>& parts) {
     line += part;
   }
   return line;
+}
+
+std::string join_with_spacing(std::string_view line, std::span<const std::string_view> sources,
+                              const std::vector<std::string>& texts) {
+  std::string whole(line.substr(0, ends_of_words(line).first));
+  std::vector<std::string> joined_so_far;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    joined_so_far.push_back(texts[i]);
+    std::string spacing(sources[i].substr(ends_of_words(sources[i]).second));
+    const bool is_last = i + 1 == texts.size();
+    if (!is_last) spacing += sources[i + 1].substr(0, ends_of_words(sources[i + 1]).first);
+    if (!is_last && (spacing.empty() || spacing == " ")) continue;
+    whole += join_parts(joined_so_far) + spacing;
+    joined_so_far.clear();
+  }
+  return whole;
 }
 
 }  // namespace babelring

@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nmt/data/corpus.h"
@@ -41,5 +42,10 @@ LineSize usual_line_size(const Corpus& corpus, const Vocabulary& vocabulary, std
 
 /// Joins the translations of a source's parts, in order, to one line.
 std::string join_parts(const std::vector<std::string>& parts);
+
+/// The same with the white space of the source, a line and the texts of its parts, before, between and after them.
+/// Where the source has a single space or none, the parts are joined as join_parts() has it.
+std::string join_with_spacing(std::string_view line, std::span<const std::string_view> sources,
+                              const std::vector<std::string>& texts);
 
 }  // namespace babelring

@@ -1,7 +1,9 @@
 #include "nmt/decode/translator.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "base/failure.h"
 
@@ -12,7 +14,8 @@ namespace {
 using Source = std::span<const std::int32_t>;
 
 /// Batches of source indices, longest sources first, within the limits of `options`. No source may be empty.
-std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sources, const TranslateOptions& options) {
+std::vector<std::vector<std::size_t>> make_batches(const std::vector<Source>& sources,
+                                                   const TranslateOptions& options) {
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -34,8 +37,9 @@ std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sourc
 }
 
 /// Combines the n-best lists of a source's parts: the k-th result joins the k-th translation of every part.
-std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
-  if (parts.size() == 1) return parts.front();
+/// `join` joins their texts.
+std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts,
+                              const std::function<std::string(const std::vector<std::string>& texts)>& join) {
   std::vector<Rendering> n_best;
   const auto shortest =
       std::min_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -50,7 +54,7 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
       whole.ids.insert(whole.ids.end(), part[k].ids.begin(), part[k].ids.end());
       whole.token_scores.insert(whole.token_scores.end(), part[k].token_scores.begin(), part[k].token_scores.end());
     }
-    whole.text = join_parts(texts);
+    whole.text = join(texts);
     n_best.push_back(std::move(whole));
   }
   return n_best;
@@ -80,85 +84,178 @@ Translator::Translator(std::span<const EnsembleMember> members, Combination comb
   }
 }
 
-std::vector<Translation> Translator::translate(const std::vector<std::string>& lines, const TranslateOptions& options) {
-  std::vector<std::vector<std::int32_t>> ids;
-  for (const std::string& line : lines) ids.push_back(vocabulary_.encode(line));
-  return translate_ids(std::vector<Source>(ids.begin(), ids.end()), options);
-}
-
-namespace {
-
-/// The parts of all lines, and what is known of their translations.
-struct OpenParts {
-  std::vector<Source> sources;
-  std::vector<std::size_t> lines;                 // of each part
-  std::vector<std::vector<Rendering>> found;      // of each part; empty until it is translated
-  std::vector<std::string> texts;                 // of each part: the best so far
-  std::vector<std::size_t> first_parts, unfound;  // of each line: its first part; its parts that are not translated
-
-  void add(const SplitSource& split) {
-    first_parts.push_back(sources.size());
-    unfound.push_back(split.parts.size());
-    sources.insert(sources.end(), split.parts.begin(), split.parts.end());
-    lines.resize(sources.size(), first_parts.size() - 1);
-    found.resize(sources.size());
-    texts.resize(sources.size());
-  }
-
-  /// The texts of a line's parts.
-  std::string text(std::size_t line, std::int64_t parts) const {
-    std::vector<std::string> known;
-    for (const std::string& part : std::span(texts).subspan(first_parts[line], static_cast<std::size_t>(parts))) {
-      if (!part.empty()) known.push_back(part);
-    }
-    return join_parts(known);
-  }
+/// A part of a line.
+struct Translator::Part {
+  Source source;
+  std::size_t line = 0;
+  std::string_view text = {};  // of the line; empty: only `source` is known
+  std::optional<Constraints> constraints = {};
+  std::vector<Rendering> found = {};  // empty until it is translated
+  std::string best_so_far = {};
 };
 
-}  // namespace
+/// The lines of a call, and what is known of their translations.
+struct Translator::Work {
+  const SourceLines& lines;
+  const TranslateOptions& options;
+  const TranslationFollower& follower;
+  std::vector<Translation> translations = {};
+  std::vector<Part> parts = {};
+  std::vector<std::size_t> first_parts = {}, unfound = {};  // of each line: its first part; parts not translated
 
-std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options,
-                                                   const TranslationFollower& follower) {
+  std::span<const Part> parts_of(std::size_t line) const {
+    return std::span(parts).subspan(first_parts[line], static_cast<std::size_t>(translations[line].parts));
+  }
+  bool keeps_spacing() const { return options.keep_spacing && !lines.texts.empty(); }
+};
+
+std::vector<Translation> Translator::translate(const std::vector<std::string>& lines, const TranslateOptions& options,
+                                               std::span<const Prefix> prefixes) {
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const std::string& line : lines) ids.push_back(vocabulary_.encode(line));
+  const std::vector<Source> sources(ids.begin(), ids.end());
+  return translate_lines({.ids = sources, .texts = lines, .prefixes = prefixes}, options);
+}
+
+std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options) {
+  return translate_lines({.ids = sources}, options);
+}
+
+std::vector<Translation> Translator::translate_lines(const SourceLines& lines, const TranslateOptions& options,
+                                                     const TranslationFollower& follower) {
   options.check();
-  std::vector<Translation> translations;
-  OpenParts open;
-  for (const Source& source : sources) {
-    const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces, options.whole);
-    translations.push_back({.source_pieces = std::ssize(source),
-                            .parts = std::ssize(split.parts),
-                            .cut_inside_sentence = split.inside_sentence});
-    open.add(split);
-    if (split.parts.empty() && follower.finished) follower.finished(translations.size() - 1, translations.back());
+  Work work{.lines = lines, .options = options, .follower = follower};
+  for (std::size_t line = 0; line < lines.ids.size(); ++line) add_line(work, line);
+  for (std::size_t line = 0; line < lines.ids.size(); ++line) {
+    if (work.unfound[line] == 0 && follower.finished) follower.finished(line, work.translations[line]);
   }
-  const auto finish = [&](std::size_t part, const std::vector<Hypothesis>& hypotheses) {
-    if (!open.found[part].empty()) return;
-    open.found[part] = rendered(hypotheses);
-    open.texts[part] = open.found[part].front().text;
-    const std::size_t line = open.lines[part];
-    if (--open.unfound[line] > 0) return;
-    Translation& translation = translations[line];
-    const auto parts = static_cast<std::size_t>(translation.parts);
-    translation.n_best = joined(std::span(open.found).subspan(open.first_parts[line], parts));
-    if (follower.finished) follower.finished(line, translation);
-  };
-  for (const std::vector<std::size_t>& batch : make_batches(open.sources, options)) {
-    std::vector<Source> batch_sources;
-    for (const std::size_t i : batch) batch_sources.push_back(open.sources[i]);
-    const BeamSearch::Observer observe = [&](std::size_t sentence, const SentenceBeam& beam) {
-      const std::size_t part = batch[sentence], line = open.lines[part];
-      if (beam.done()) {
-        finish(part, beam.n_best());
-      } else if (follower.step) {
-        follower.step(line, [&] {
-          open.texts[part] = text_of(beam.n_best().front());
-          return open.text(line, translations[line].parts);
-        });
+  std::vector<Source> sources;
+  for (const Part& part : work.parts) sources.push_back(part.source);
+  for (const std::vector<std::size_t>& batch : make_batches(sources, options)) translate_batch(work, batch);
+  return std::move(work.translations);
+}
+
+/// Sets the texts of a line's parts.
+void Translator::set_texts(std::span<Part> parts, std::string_view line, const Vocabulary& vocabulary) {
+  const std::vector<std::size_t> places = parts.size() > 1 ? vocabulary.places(line) : std::vector<std::size_t>();
+  std::size_t begin = 0, piece = 0;
+  for (Part& part : parts) {
+    piece += part.source.size();
+    const std::size_t end = piece < places.size() ? std::max(begin, places[piece]) : line.size();
+    part.text = line.substr(begin, end - begin);
+    begin = end;
+  }
+}
+
+void Translator::add_line(Work& work, std::size_t line) {
+  const TranslateOptions& options = work.options;
+  const Source source = work.lines.ids[line];
+  const bool has_prefix = !work.lines.prefixes.empty() && !work.lines.prefixes[line].text.empty();
+  const Prefix* prefix = has_prefix ? &work.lines.prefixes[line] : nullptr;
+  const SplitSource split =
+      split_source(source, vocabulary_, options.max_source_pieces, has_prefix ? LineSize() : options.whole);
+  work.translations.push_back({.source_pieces = std::ssize(source),
+                               .parts = std::ssize(split.parts),
+                               .cut_inside_sentence = split.inside_sentence});
+  work.first_parts.push_back(work.parts.size());
+  work.unfound.push_back(split.parts.size());
+  for (const Source& part : split.parts) work.parts.push_back({.source = part, .line = line});
+  const std::span<Part> own = std::span(work.parts).last(split.parts.size());
+  if (!work.lines.texts.empty() && (options.glossary != nullptr || options.keep_spacing)) {
+    set_texts(own, work.lines.texts[line], vocabulary_);
+  }
+  if (has_prefix || options.glossary != nullptr) constrain(work.translations.back(), own, options, prefix);
+}
+
+/// Sets the constraints of a line's parts by its prefix and the terms that occur in them. A term that does not fit into
+/// the maximum length, beside those before, is left out.
+void Translator::constrain(Translation& translation, std::span<Part> parts, const TranslateOptions& options,
+                           const Prefix* prefix) {
+  if (!texts_) texts_.emplace(vocabulary_);
+  std::vector<bool> found(options.glossary == nullptr ? 0 : options.glossary->size());
+  for (Part& part : parts) {
+    Constraints constraints(*texts_);
+    std::int64_t pieces = 1;  // with </s>
+    const std::int64_t max_length = options.beam.max_length(std::ssize(part.source));
+    if (prefix != nullptr && &part == parts.data()) {
+      require_prefix(prefix->text, prefix->place, vocabulary_, *texts_, constraints);
+      pieces += constraints.prefix_pieces();
+      if (pieces > max_length) {
+        throw UsageFailure(fmt::format(
+            "{}: found {} pieces, expected fewer than max-length-factor and max-length-extra allow for this line, {}",
+            prefix->place, pieces - 1, max_length));
       }
-    };
-    const auto hypotheses = search_.search(batch_sources, options.beam, observe);
-    for (std::size_t j = 0; j < batch.size(); ++j) finish(batch[j], hypotheses[j]);
+    }
+    const auto occurring =
+        options.glossary == nullptr
+            ? std::vector<std::size_t>()
+            : options.glossary->occurring(part.text.empty() ? vocabulary_.decode(part.source) : std::string(part.text));
+    for (const std::size_t number : occurring) {
+      if (!found[number]) translation.terms.push_back({.term = options.glossary->term(number)});
+      found[number] = true;
+      const auto& phrase = options.glossary->pieces(number);
+      pieces += std::ssize(phrase);
+      if (pieces <= max_length) constraints.add_phrase(phrase);
+    }
+    if (constraints.prefix_pieces() > 0 || constraints.has_phrases()) part.constraints = std::move(constraints);
   }
-  return translations;
+}
+
+void Translator::translate_batch(Work& work, std::span<const std::size_t> batch) {
+  std::vector<Source> sources;
+  std::vector<const Constraints*> constraints;
+  for (const std::size_t i : batch) {
+    const Part& part = work.parts[i];
+    sources.push_back(part.source);
+    constraints.push_back(part.constraints ? &*part.constraints : nullptr);
+  }
+  const BeamSearch::Observer observe = [&](std::size_t sentence, const SentenceBeam& beam) {
+    Part& part = work.parts[batch[sentence]];
+    if (beam.done()) {
+      finish_part(work, part, rendered(beam.n_best()));
+    } else if (work.follower.step) {
+      work.follower.step(part.line, [&] {
+        part.best_so_far = text_of(beam.n_best().front());
+        return partial_text(work, part.line);
+      });
+    }
+  };
+  const auto hypotheses = search_.search(sources, work.options.beam, {.constraints = constraints, .observer = observe});
+  for (std::size_t j = 0; j < batch.size(); ++j) {
+    Part& part = work.parts[batch[j]];
+    if (part.found.empty()) finish_part(work, part, rendered(hypotheses[j]));
+  }
+}
+
+/// Keeps the translations of a part, and with the last part of a line those of the line.
+void Translator::finish_part(Work& work, Part& part, std::vector<Rendering> found) const {
+  part.found = std::move(found);
+  part.best_so_far = part.found.front().text;
+  if (--work.unfound[part.line] > 0) return;
+  Translation& translation = work.translations[part.line];
+  std::vector<std::vector<Rendering>> all;
+  std::vector<std::string_view> sources;
+  for (const Part& each : work.parts_of(part.line)) {
+    all.push_back(each.found);
+    sources.push_back(each.text);
+  }
+  translation.n_best = joined(all, [&](const std::vector<std::string>& texts) {
+    if (!work.keeps_spacing()) return texts.size() == 1 ? texts.front() : join_parts(texts);
+    return join_with_spacing(work.lines.texts[part.line], sources, texts);
+  });
+  for (FoundTerm& found_term : translation.terms) {
+    found_term.missed = !holds_words(translation.text(), found_term.term.second);
+  }
+  if (work.follower.finished) work.follower.finished(part.line, translation);
+}
+
+/// The best translation so far of a line, of which parts are not finished.
+std::string Translator::partial_text(const Work& work, std::size_t line) {
+  std::vector<std::string> known;
+  for (const Part& part : work.parts_of(line)) {
+    if (!part.best_so_far.empty()) known.push_back(part.best_so_far);
+  }
+  return join_parts(known);
 }
 
 std::string Translator::text_of(const Hypothesis& hypothesis) const {
@@ -176,6 +273,7 @@ std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypot
                       .complete = hypothesis.complete,
                       .ids = hypothesis.ids,
                       .token_scores = hypothesis.token_scores});
+    if (hypothesis.complete) n_best.back().ids.push_back(eos_id);
   }
   return n_best;
 }

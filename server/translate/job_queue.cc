@@ -42,6 +42,13 @@ json::object Part::request(std::int64_t id) const {
   json::object request = job->options;
   json::array& text = request["text"].emplace_array();
   for (std::size_t i = 0; i < count; ++i) text.push_back(job->lines[first + i]);
+  // A prefix for each line travels with it; the translator refuses another number of them.
+  if (json::value* prefix = request.if_contains("prefix");
+      prefix != nullptr && prefix->is_array() && prefix->get_array().size() == job->lines.size()) {
+    json::array& all = prefix->get_array();
+    const auto begin = static_cast<std::ptrdiff_t>(first), end = static_cast<std::ptrdiff_t>(first + count);
+    request["prefix"] = json::array(all.begin() + begin, all.begin() + end);
+  }
   request["id"] = id;
   if (first > 0) request["first"] = first;
   if (job->client.progress) request["stream"] = true;

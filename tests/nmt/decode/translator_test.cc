@@ -92,7 +92,8 @@ TEST_F(TranslatorTest, TellsAFollowerOfEachStepAndLine) {
   for (const auto& [with, result] : {std::pair(TranslateOptions{}, expected), std::pair(options, split)}) {
     std::ranges::fill(times, 0);
     std::ranges::fill(steps, 0);
-    const auto found = translator_.translate_ids(spans_of(ids), with, follower);
+    const auto sources = spans_of(ids);
+    const auto found = translator_.translate_lines({.ids = sources}, with, follower);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       EXPECT_EQ(found[i].text(), result[i].text());
       EXPECT_EQ(finished[i], result[i].text());
