@@ -41,9 +41,8 @@ std::string small_letters(std::string_view text) {
 
 /// The characters before and at a place of a text; 0 beyond its ends.
 std::pair<UChar32, UChar32> around(std::string_view text, std::size_t place) {
-  std::size_t back = place;
-  while (back > 0 && U8_IS_TRAIL(text[--back])) {
-  }
+  std::size_t back = place > 0 ? place - 1 : 0;
+  while (back > 0 && U8_IS_TRAIL(text[back])) --back;
   return {place > 0 ? character_at(text, back) : 0, place < text.size() ? character_at(text, place) : 0};
 }
 

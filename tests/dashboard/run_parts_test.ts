@@ -7,10 +7,11 @@ import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/
 import { ema, emptySeries, type Series, stack } from '../../server/dashboard/src/lib/series';
 import type { Export } from '../../server/dashboard/src/api/types';
 import { endOf, FORMATS, progressOf, titleOf } from '../../server/dashboard/src/data/exports';
-import { chosenOf, downloadCommand, linesOf, withEvent } from '../../server/dashboard/src/views/run_models';
+import { downloadCommand } from '../../server/dashboard/src/views/run_models';
 import { verdictOf } from '../../server/dashboard/src/views/run_offline';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
 import { matches } from '../../server/dashboard/src/views/run_sections';
+import { chosenOf, linesOf, markedWords, termsOf, withEvent } from '../../server/dashboard/src/views/run_translate';
 
 function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
   return { ...emptySeries(), step, timeMs, avg, min: avg, max: avg, total: step.length };
@@ -201,6 +202,13 @@ describe('small parts', () => {
   });
   it('send lines, not empty ones', () => {
     expect(linesOf(' a \n\n b\n')).toEqual(['a', 'b']);
+    expect(termsOf('dog = Hund\n\n a=b=c \nno')).toEqual([
+      ['dog', 'Hund'],
+      ['a', 'b=c'],
+      ['no', ''],
+    ]);
+    expect(markedWords('ein Hund', [{ word: 'Hund', confidence: 1 }])).toBe('ein Hund');
+    expect(markedWords('ein Hund')).toBe('ein Hund');
     expect(chosenOf('c_2', ['c_3', 'c_2'], 'c_3')).toBe('c_2');
     expect(chosenOf('c_1', ['c_3', 'c_2'], 'c_2')).toBe('c_2'); // c_1 was removed
     expect([chosenOf('', ['c_3'], undefined), chosenOf('c_1', [], undefined)]).toEqual(['c_3', '']);
@@ -216,7 +224,7 @@ describe('small parts', () => {
       data: JSON.stringify(data),
     });
     expect(withEvent([one, two], event('text', { line: 0, text: 'Zwei' })).found).toEqual([
-      { hyp: 'Zwei', score: null },
+      { hyp: 'Zwei', score: null, nbest: [] },
       two,
     ]);
     expect(withEvent([one, two], event('item', { line: 1, item })).found).toEqual([one, item]);

@@ -178,6 +178,16 @@ async function useCheckpoint(page) {
   await button(page, 'Translate').click();
   await until('translations', async () => (await page.locator('.translations li').count()) === 2);
   assert.match(await page.locator('.translate [role=status]').innerText(), /^in [\d.]+ m?s$/);
+  await page.locator('.translate summary').click();
+  await page.check('#translate-words');
+  await page.fill('#translate-n-best', '2');
+  await page.fill('#translate-terms', 'cat = rivere\nno translation');
+  await button(page, 'Translate').click();
+  await until('a refusal', async () => /term 2/.test(await page.locator('.translate [role=status]').innerText()));
+  await page.fill('#translate-terms', 'cat = rivere');
+  await button(page, 'Translate').click();
+  await until('two translations of each', async () => (await page.locator('.translations li p[dir]').count()) === 6);
+  assert.match(await page.locator('.translations li').first().innerText(), /\brivere\b/);
   await page.locator('.translate').scrollIntoViewIfNeeded();
   await shoot(options, page, 'walk-translated', false);
 }

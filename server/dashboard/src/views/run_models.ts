@@ -1,10 +1,9 @@
 import { BASE, explain, fileOf, getJson, sendJson, sumsOf } from '../api/client';
 import { may } from '../api/session';
-import { postForEvents, type ServerEvent } from '../api/stream';
 import type { Checkpoint, Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
-import { type Child, copyText, h, instead, keep, valueOf } from '../lib/dom';
-import { formatBytes, formatCount, formatFixed, formatLoss, formatMs, formatPercent, formatTime } from '../lib/format';
+import { type Child, copyText, h, keep, valueOf } from '../lib/dom';
+import { formatBytes, formatCount, formatFixed, formatLoss, formatPercent, formatTime } from '../lib/format';
 import { setName } from '../data/runs';
 import { badge, labelled, type Owner, type Section, status, table } from './parts';
 import { RunExports } from './run_exports';
@@ -273,125 +272,6 @@ export function checkpoints({ data, reload }: RunContext, owner: Owner): Section
         status(owner.said),
         exports.offline && keep(exports.offline.element),
       ];
-    },
-  };
-}
-
-const MAX_LINES = 32;
-const NO_CHECKPOINT = 'no checkpoint yet';
-type Translation = { hyp: string; score: number | null };
-
-export const linesOf = (text: string): string[] =>
-  text
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean);
-
-/// The checkpoint to select when the list changes: the user's choice if it still exists, otherwise the best one.
-export const chosenOf = (picked: string, ids: readonly string[], best: string | undefined): string =>
-  ids.includes(picked) ? picked : (best ?? ids[0] ?? '');
-
-const translationItem = (source: string, { hyp, score }: Translation): HTMLElement =>
-  h(
-    'li',
-    h('p.muted', { dir: 'auto' }, source),
-    h('p.translation', { dir: 'auto' }, hyp),
-    score !== null && h('p.muted', `length-normalized log-probability ${formatFixed(score, 3)}`),
-  );
-
-const choicesOf = ({ checkpoints, bestCheckpoint }: RunData, chosen: string): Child =>
-  checkpoints.map((row) => {
-    const best = row === bestCheckpoint ? ', best' : '';
-    const score = row.sacrebleu === null ? '' : ` · ${formatFixed(row.sacrebleu, 2)}`;
-    const attributes = { value: row.id, selected: row.id === chosen, 'data-key': row.id };
-    return h('option', attributes, `${formatCount(row.update)}${best}${score}`);
-  });
-
-/// The translations of all lines after an event of their stream. `ms` comes with the last event.
-export function withEvent(
-  found: readonly Translation[],
-  { event, data }: Pick<ServerEvent, 'event' | 'data'>,
-): { found: readonly Translation[]; ms: number | null } {
-  const part = JSON.parse(data) as { line: number; text: string; item: Translation; items: Translation[]; ms: number };
-  if (event === 'done') return { found: part.items, ms: part.ms };
-  const now = event === 'item' ? part.item : { hyp: part.text, score: null };
-  return { found: found.map((old, line) => (line === part.line ? now : old)), ms: null };
-}
-
-/// Shows the translations of lines whenever they have grown. Returns the time in ms; null if the connection was lost.
-async function translateGrowing(
-  path: string,
-  request: { text: string[]; beam: number },
-  show: (found: readonly Translation[]) => void,
-): Promise<number | null> {
-  let ms: number | null = null;
-  let found: readonly Translation[] = request.text.map(() => ({ hyp: '', score: null }));
-  await postForEvents(path, { ...request, stream: true }, (event) => {
-    ({ found, ms } = withEvent(found, event));
-    show(found);
-  });
-  return ms;
-}
-
-const PLACEHOLDER = 'A sentence to translate; several lines for several sentences';
-
-/// Translates text with one of the run's checkpoints.
-export function translation({ data }: RunContext, owner: Owner): Section {
-  let picked = '';
-  let busy = false;
-  let lines: string[] = [];
-  let found: readonly Translation[] = [];
-  const chosen = (): string => {
-    const ids = data.checkpoints.map(({ id }) => id);
-    return chosenOf(picked, ids, data.bestCheckpoint?.id);
-  };
-  const translate = async (form: HTMLFormElement): Promise<void> => {
-    const wanted = linesOf(form.querySelector('textarea')!.value);
-    if (busy || data.checkpoints.length === 0) return;
-    if (wanted.length === 0) return owner.say('Enter a sentence first.');
-    if (wanted.length > MAX_LINES) return owner.say(`At most ${MAX_LINES} lines at once, found ${wanted.length}.`);
-    busy = true;
-    owner.say('translating …');
-    const beam = Number(form.querySelector<HTMLInputElement>('#translate-beam')!.value);
-    const path = `/checkpoints/${chosen()}/translate`;
-    try {
-      const ms = await translateGrowing(path, { text: wanted, beam }, (now) => {
-        [lines, found] = [wanted, now];
-        owner.draw();
-      });
-      owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}`;
-    } catch (error) {
-      owner.said = `Not translated: ${explain(error)}`;
-    }
-    busy = false;
-    owner.draw();
-  };
-  const submit = instead((event) => void translate(event.currentTarget as HTMLFormElement));
-  const pick = (event: Event): void => {
-    picked = valueOf(event);
-  };
-  const key = (event: KeyboardEvent): void => {
-    if (event.key === 'Enter' && event.ctrlKey) submit(event);
-  };
-  return {
-    inputs: () => [data.checkpoints, data.bestCheckpoint, busy, found],
-    render: () => {
-      const none = data.checkpoints.length === 0;
-      const select = h('select', { id: 'translate-with', onchange: pick }, choicesOf(data, chosen()));
-      const beam = h('input', { type: 'number', id: 'translate-beam', min: 1, max: 12, value: 4 });
-      const text = h('textarea', { dir: 'auto', id: 'translate-text', rows: 2, placeholder: PLACEHOLDER });
-      const button = h('button.chip.primary', { type: 'submit', disabled: none || busy }, 'Translate');
-      return h(
-        'form.translate',
-        { onsubmit: submit, onkeydown: key, 'aria-busy': busy && 'true' },
-        h('p.field-row', labelled('Checkpoint of update', select), labelled('beam', beam)),
-        labelled('Text to translate', text, true),
-        h('p.field-row', button, status(none ? NO_CHECKPOINT : owner.said)),
-        h(
-          'ol.translations',
-          found.map((item, at) => translationItem(lines[at] ?? '', item)),
-        ),
-      );
     },
   };
 }

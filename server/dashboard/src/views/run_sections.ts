@@ -8,8 +8,9 @@ import { Life } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf } from './chart_grid';
 import { Fold, labelled, Owner, type Section } from './parts';
 import { configuration, history, log } from './run_history';
-import { checkpoints, evaluations, translation } from './run_models';
+import { checkpoints, evaluations } from './run_models';
 import { ranks } from './run_ranks';
+import { translation } from './run_translate';
 
 /// Shared by the sections of a run's page with it.
 export interface RunContext {
