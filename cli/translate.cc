@@ -20,10 +20,12 @@
 
 #include "base/failure.h"
 #include "base/json.h"
+#include "cli/alignment_output.h"
 #include "cli/model_options.h"
 #include "cli/translate_service.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
+#include "nmt/decode/markup.h"
 
 namespace babelring {
 namespace {
@@ -41,13 +43,14 @@ class TranslationInput {
   static constexpr std::size_t kept_bytes = std::size_t{1} << 16;
 
   /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
-  TranslationInput(const std::string& name, Invalid invalid);
+  TranslationInput(const std::string& name, Invalid invalid, MarkupForm markup);
 
   /// Returns up to `count` lines; empty at the end of the input. Errors are read errors and damaged gzip data and,
   /// unless they are replaced, invalid bytes and lines longer than LineReader::longest_bytes. The lines before an error
   /// are returned first; the next call throws Failure naming file and line.
   std::vector<std::string> next(std::int64_t count);
 
+  const std::string& name() const { return name_; }
   /// Logs the numbers of replaced bytes and of lines that were cut, and the first such line, if any.
   void warn_of_replaced() const;
 
@@ -57,6 +60,7 @@ class TranslationInput {
   void repair_line();
   std::string name_;
   Invalid invalid_;
+  MarkupForm markup_;
   LineReader reader_;
   RawLine raw_;
   std::optional<std::string> fault_;
@@ -64,9 +68,10 @@ class TranslationInput {
   std::int64_t cut_lines_ = 0, first_cut_ = 0;
 };
 
-TranslationInput::TranslationInput(const std::string& name, Invalid invalid)
+TranslationInput::TranslationInput(const std::string& name, Invalid invalid, MarkupForm markup)
     : name_(name == "-" ? "standard input" : name),
       invalid_(invalid),
+      markup_(markup),
       reader_(name == "-" ? LineReader(STDIN_FILENO, name_) : LineReader(name)) {}
 
 std::vector<std::string> TranslationInput::next(std::int64_t count) {
@@ -88,8 +93,8 @@ bool TranslationInput::take(std::string& line) {
     repair_line();
   }
   if (fault_ || !*read) return false;
-  if (const std::string_view tag = markup_of(raw_); !tag.empty()) {
-    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text", name_, raw_.number, tag);
+  if (const std::string_view tag = markup_of(raw_); !tag.empty() && markup_ == MarkupForm::none) {
+    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text (--markup)", name_, raw_.number, tag);
   }
   line = std::move(raw_.text);
   return true;
@@ -132,39 +137,75 @@ struct TranslateArguments {
   std::string output = "-";
   int n_best = 1;
   bool as_json = false;
+  AlignmentOptions alignment;
+  MarkupForm markup = MarkupForm::none;
   std::string invalid = "fail";
   std::int64_t buffer_lines = 0;
   bool serve = false;
   ServiceLimits limits;
 };
 
-json::object rendering_json(const Rendering& rendering) {
-  return {{"text", rendering.text},
-          {"score", rendering.score},
-          {"log_probability", rendering.log_probability},
-          {"complete", rendering.complete}};
-}
+/// Writes the translations of lines in the form that the options choose.
+class TranslationPrinter {
+ public:
+  TranslationPrinter(const TranslateArguments& arguments, const Vocabulary& vocabulary, std::ostream& out)
+      : n_best_(arguments.n_best),
+        as_json_(arguments.as_json),
+        alignment_(arguments.alignment),
+        vocabulary_(vocabulary),
+        out_(out) {}
 
-void print_translation_json(std::ostream& out, std::int64_t number, const std::string& source,
-                            const Translation& translation) {
+  void print(std::int64_t number, const std::string& source, const Translation& translation) const {
+    as_json_ ? print_json(number, source, translation) : print_text(number, translation);
+  }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  bool aligns() const { return alignment_.kind != AlignmentOptions::Kind::none; }
+  void print_json(std::int64_t number, const std::string& source, const Translation& translation) const;
+  void print_text(std::int64_t number, const Translation& translation) const;
+
+  int n_best_;
+  bool as_json_;
+  const AlignmentOptions& alignment_;
+  const Vocabulary& vocabulary_;
+  std::ostream& out_;
+};
+
+void TranslationPrinter::print_json(std::int64_t number, const std::string& source,
+                                    const Translation& translation) const {
   json::array n_best;
-  for (const Rendering& rendering : translation.n_best) n_best.push_back(rendering_json(rendering));
-  out << to_text(json::object{{"line", number},
-                              {"source", source},
-                              {"text", translation.text()},
-                              {"parts", translation.parts},
-                              {"n_best", std::move(n_best)}})
-      << '\n';
+  for (const Rendering& rendering : translation.n_best) {
+    json::object object{{"text", rendering.text},
+                        {"score", rendering.score},
+                        {"log_probability", rendering.log_probability},
+                        {"complete", rendering.complete}};
+    if (aligns()) {
+      add_alignment(object, translation, rendering, vocabulary_, alignment_.kind == AlignmentOptions::Kind::soft);
+    }
+    n_best.push_back(std::move(object));
+  }
+  out_ << to_text(json::object{{"line", number},
+                               {"source", source},
+                               {"text", translation.text()},
+                               {"parts", translation.parts},
+                               {"n_best", std::move(n_best)}})
+       << '\n';
 }
 
-void print_translation(std::ostream& out, std::int64_t number, const Translation& translation, int n_best) {
-  if (n_best == 1) {
-    out << translation.text() << '\n';
+void TranslationPrinter::print_text(std::int64_t number, const Translation& translation) const {
+  const auto text = [&](const Rendering& rendering) {
+    if (!aligns()) return rendering.text;
+    return rendering.text + " ||| " + alignment_text(translation, rendering, vocabulary_, alignment_);
+  };
+  if (n_best_ == 1) {
+    const Rendering none;
+    out_ << text(translation.n_best.empty() ? none : translation.n_best.front()) << '\n';
     return;
   }
   int rank = 0;
   for (const Rendering& rendering : translation.n_best) {
-    out << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, rendering.score, rendering.text);
+    out_ << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, rendering.score, text(rendering));
   }
 }
 
@@ -212,29 +253,47 @@ void open_output(const TranslateArguments& arguments, std::ofstream& file) {
   if (!file) fail("{}: cannot be written: {}", arguments.output, std::strerror(errno));
 }
 
+/// Takes the tags out of lines, of which the first has this number. Returns the reason why the line after those of
+/// `marked` cannot be read, or nothing.
+std::optional<std::string> read_marked(const std::string& name, std::int64_t number,
+                                       const std::vector<std::string>& lines, MarkupForm form,
+                                       std::vector<MarkedLine>& marked) {
+  for (const std::string& line : lines) {
+    auto read = read_markup(line, form);
+    if (!read) return fmt::format("{}:{}: {}", name, number + std::ssize(marked), read.error());
+    marked.push_back(std::move(*read));
+  }
+  return std::nullopt;
+}
+
 void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
-                     const TranslateOptions& options, std::ostream& out) {
+                     const TranslateOptions& options, const TranslationPrinter& printer, std::ostream& out) {
   // At a terminal translate line by line. For files use large buffers, sorted by length, which is faster.
   const bool interactive = arguments.input == "-" && isatty(STDIN_FILENO) == 1;
   const std::int64_t at_once = arguments.buffer_lines > 0 ? arguments.buffer_lines : interactive ? 1 : 10000;
   std::int64_t number = 0;
   LineCounts counts(options);
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
-    const std::vector<Translation> translations = translator.translate(lines, options);
+    std::optional<std::string> fault;
+    std::vector<Translation> translations;
+    if (arguments.markup == MarkupForm::none) {
+      translations = translator.translate(lines, options);
+    } else {
+      std::vector<MarkedLine> marked;
+      fault = read_marked(input.name(), number + 1, lines, arguments.markup, marked);
+      translations = translate_marked(translator, printer.vocabulary(), marked, options);
+    }
     errno = 0;
-    for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (std::size_t i = 0; i < translations.size(); ++i) {
       counts.add(++number, translations[i]);
-      if (arguments.as_json) {
-        print_translation_json(out, number, lines[i], translations[i]);
-      } else {
-        print_translation(out, number, translations[i], arguments.n_best);
-      }
+      printer.print(number, lines[i], translations[i]);
     }
     out.flush();
     if (!out) {
       fail("{}: cannot be written{}", arguments.output == "-" ? "standard output" : arguments.output,
            errno == 0 ? "" : fmt::format(": {}", std::strerror(errno)));
     }
+    if (fault) throw UsageFailure(*fault);
   }
   counts.report();
   input.warn_of_replaced();
@@ -247,14 +306,19 @@ void translate(TranslateArguments& arguments) {
                     arguments.n_best, arguments.model.translate.beam.beam));
   }
   arguments.model.translate.beam.n_best = arguments.n_best;
-  TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
+  TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail,
+                         arguments.markup);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
+  TranslateOptions options = arguments.model.translate_with(ensemble);
+  options.align = arguments.alignment.choose(require_transformer(*ensemble.models.front().model),
+                                             arguments.markup != MarkupForm::none);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
+  std::ostream& out = arguments.output == "-" ? std::cout : file;
   Translator translator = ensemble.translator(*backend);
-  translate_lines(arguments, input, translator, arguments.model.translate_with(ensemble),
-                  arguments.output == "-" ? std::cout : file);
+  const TranslationPrinter printer(arguments, *ensemble.models.front().vocabulary, out);
+  translate_lines(arguments, input, translator, options, printer, out);
 }
 
 }  // namespace
@@ -281,6 +345,12 @@ void add_translate(CLI::App& app) {
       ->check(CLI::IsMember({"fail", "replace"}))
       ->capture_default_str();
   command->add_flag("--json", arguments->as_json, "print one JSON object per line, with scores");
+  arguments->alignment.declare(*command);
+  add_choice(
+      *command, "--markup", arguments->markup,
+      {{"none", MarkupForm::none}, {"html", MarkupForm::html}, {"xliff", MarkupForm::xliff}},
+      "the lines have tags, which are put around the aligned words: html, or xliff: content of <source> elements; "
+      "a line whose tags are not well-formed ends the command");
   command
       ->add_option("--buffer-lines", arguments->buffer_lines,
                    "lines read before translating; 0: 1 at a terminal, otherwise 10000")

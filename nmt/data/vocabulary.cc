@@ -4,6 +4,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <future>
 #include <optional>
@@ -162,6 +163,16 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text, TextSide sid
     model_->find_unknown(text, processor, by_target ? model_->source : *model_->target, ids);
   }
   return {ids.begin(), ids.end()};
+}
+
+std::vector<std::size_t> Vocabulary::piece_ends(std::string_view text, TextSide side) const {
+  const bool by_target = side == TextSide::target && model_->target;
+  const Model::Processor& processor = by_target ? *model_->target : model_->source;
+  sentencepiece::ImmutableSentencePieceText pieces;
+  require(processor.Encode({text.data(), text.size()}, pieces.mutable_proto()), "vocabulary: encode");
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < pieces.pieces_size(); ++i) ends.push_back(pieces.pieces(static_cast<int>(i)).end());
+  return ends;
 }
 
 namespace {

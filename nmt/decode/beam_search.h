@@ -29,6 +29,13 @@ class BeamSearch {
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
                                               const BeamOptions& options);
 
+  /// The attention of translations of the last search's sources, one each (ids without </s>; an empty one has no rows).
+  /// In an ensemble, the first model's.
+  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations,
+                                   const AttentionChoice& choice) {
+    return decoder_.attention(translations, choice);
+  }
+
   /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.
   void observe_inputs(CachedDecoder::MatmulInput observer) { decoder_.observe_inputs(std::move(observer)); }
 

@@ -30,6 +30,30 @@ PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sour
   return packed;
 }
 
+/// The input tokens of translations that are fed whole: <s>, then all pieces. An empty translation has none.
+PackedSequences pack_translations(std::span<const std::span<const std::int32_t>> translations) {
+  PackedSequences packed;
+  for (const auto& ids : translations) {
+    if (!ids.empty()) packed.ids.push_back(bos_id);
+    packed.ids.insert(packed.ids.end(), ids.begin(), ids.end());
+    packed.offsets.push_back(static_cast<std::int32_t>(packed.ids.size()));
+  }
+  return packed;
+}
+
+/// The elements of a contiguous tensor, f32 or bf16.
+std::vector<float> fetch_floats(Backend& backend, ConstTensor from) {
+  std::vector<float> values(static_cast<std::size_t>(from.shape.elements()));
+  if (from.dtype == DType::f32) {
+    backend.download(from, values.data());
+    return values;
+  }
+  std::vector<BFloat16> stored(values.size());
+  backend.download(from, stored.data());
+  std::ranges::transform(stored, values.begin(), [](BFloat16 value) { return static_cast<float>(value); });
+  return values;
+}
+
 }  // namespace
 
 CachedDecoder::CachedDecoder(const Transformer& model, Backend& backend, PackedWeights::Originals originals)
@@ -143,6 +167,42 @@ NextTokens CachedDecoder::next(std::int32_t row) const {
 std::span<float> CachedDecoder::log_probabilities(std::int32_t row) {
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary());
   return std::span(all_scores_).subspan(static_cast<std::size_t>(row) * vocabulary, vocabulary);
+}
+
+std::vector<Attention> CachedDecoder::attention(std::span<const std::span<const std::int32_t>> translations,
+                                                const AttentionChoice& choice) {
+  const auto layer = static_cast<std::size_t>(choice.layer_of(model_.config().decoder_layers));
+  const PackedSequences packed = pack_translations(translations);
+  std::vector<Attention> found(translations.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    found[i].parts.push_back({.source_pieces = source_offsets_[i + 1] - source_offsets_[i] - 1, .weights = {}});
+  }
+  if (packed.ids.empty()) return found;
+  Context pass = context();
+  const ConstTensor source_offsets(source_offsets_.data(), Shape{std::ssize(source_offsets_)}, DType::i32);
+  const std::int64_t width = model_.config().width;
+  const Sequences target = upload_sequences(backend_, saved_, packed, 0);
+  const std::vector<float> queries =
+      fetch_floats(backend_, model_.memory_queries(pass, target, encoder_keys_values_, source_offsets, layer));
+  const std::vector<float> keys = fetch_floats(backend_, encoder_keys_values_[layer]);
+  const auto rows = [](const std::vector<float>& all, const std::vector<std::int32_t>& offsets, std::size_t i,
+                       std::int64_t columns) {
+    const std::int64_t first = offsets[i] * columns, last = offsets[i + 1] * columns;
+    return std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  };
+  for (std::size_t i = 0; i < translations.size(); ++i) {
+    const QueriesAndKeys sentence{.queries = rows(queries, packed.offsets, i, width),
+                                  .keys = rows(keys, source_offsets_, i, 2 * width),
+                                  .width = width,
+                                  .key_stride = 2 * width,
+                                  .heads = model_.config().heads};
+    std::vector<float>& weights = found[i].parts.front().weights;
+    for (std::int64_t piece = 0; piece < std::ssize(translations[i]); ++piece) {
+      const std::vector<float> row = attention_row(sentence, piece + (choice.shifted ? 1 : 0), choice.head);
+      weights.insert(weights.end(), row.begin(), row.end());
+    }
+  }
+  return found;
 }
 
 EnsembleDecoder::EnsembleDecoder(std::span<const EnsembleMember> members, Combination combination, Backend& backend,

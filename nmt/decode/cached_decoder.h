@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "nmt/decode/aligner.h"
 #include "nmt/decode/sentence_beam.h"
 #include "nmt/model/transformer.h"
 
@@ -40,6 +41,11 @@ class CachedDecoder {
   /// The log-probability of each token of the vocabulary, for a row of the last step, if that computed all.
   /// Callers may change them. Valid until the next step.
   std::span<float> log_probabilities(std::int32_t row);
+
+  /// The attention of translations of this batch's sources, one each (ids without </s>; an empty one has no rows), in
+  /// one pass over all of them that ends at the chosen layer. Call it after the last step of the batch.
+  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations,
+                                   const AttentionChoice& choice);
 
   /// See Context::matmul_input.
   using MatmulInput = std::function<void(const Parameter& weight, ConstTensor x)>;
@@ -105,6 +111,12 @@ class EnsembleDecoder {
   /// The log-probability of each token of the vocabulary, for a row of the last step, which was a step_all(). Callers
   /// may change them. Valid until the next call or step.
   std::span<float> log_probabilities(std::int32_t row);
+
+  /// As of CachedDecoder, by the first model.
+  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations,
+                                   const AttentionChoice& choice) {
+    return members_.front().attention(translations, choice);
+  }
 
   void observe_inputs(CachedDecoder::MatmulInput observer) { members_.front().observe_inputs(std::move(observer)); }
   /// Bytes of the packed weights of all models.

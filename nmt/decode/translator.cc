@@ -44,6 +44,7 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
     std::vector<std::string> texts;
     for (const std::vector<Rendering>& part : parts) {
       texts.push_back(part[k].text);
+      whole.attention.append(part[k].attention);
       whole.score += part[k].score / static_cast<double>(parts.size());
       whole.log_probability += part[k].log_probability;
       whole.complete &= part[k].complete;
@@ -95,6 +96,7 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
     translations.push_back({.source_pieces = std::ssize(source),
                             .parts = std::ssize(split.parts),
                             .cut_inside_sentence = split.inside_sentence});
+    if (options.align) translations.back().source_ids.assign(source.begin(), source.end());
     parts.insert(parts.end(), split.parts.begin(), split.parts.end());
   }
   std::vector<std::vector<Rendering>> found(parts.size());
@@ -103,6 +105,7 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
     for (const std::size_t i : batch) batch_sources.push_back(parts[i]);
     const auto hypotheses = search_.search(batch_sources, options.beam);
     for (std::size_t j = 0; j < batch.size(); ++j) found[batch[j]] = rendered(hypotheses[j]);
+    if (options.align) align(batch, found, options);
   }
   std::size_t first = 0;
   for (Translation& translation : translations) {
@@ -111,6 +114,21 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
     first += count;
   }
   return translations;
+}
+
+/// Aligns the translations of the last search, those of equal rank in one pass.
+void Translator::align(std::span<const std::size_t> batch, std::vector<std::vector<Rendering>>& found,
+                       const TranslateOptions& options) {
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(options.beam.n_best); ++rank) {
+    std::vector<Source> translations;
+    for (const std::size_t i : batch) {
+      translations.push_back(rank < found[i].size() ? Source(found[i][rank].ids) : Source());
+    }
+    std::vector<Attention> attention = search_.attention(translations, *options.align);
+    for (std::size_t j = 0; j < batch.size(); ++j) {
+      if (rank < found[batch[j]].size()) found[batch[j]][rank].attention = std::move(attention[j]);
+    }
+  }
 }
 
 std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypotheses) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct TranslateOptions {
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
   std::int64_t max_source_pieces = 256;  // longer lines are split and their parts translated separately
+  std::optional<AttentionChoice> align;  // fills Rendering::attention
   LineSize whole;                        // larger lines are split too, at sentence ends only (split_source.h)
 
   /// Throws UsageFailure naming the option, its value and its range.
@@ -34,13 +36,15 @@ struct Rendering {
   // Its pieces, and the log-probability of each piece and, where a part is complete, of its </s>.
   std::vector<std::int32_t> ids;
   std::vector<float> token_scores;
+  Attention attention;  // empty unless TranslateOptions::align asks for it
 };
 
 struct Translation {
   std::vector<Rendering> n_best;  // best first; empty for an empty line
   std::int64_t source_pieces = 0;
-  std::int64_t parts = 1;            // number of parts of the source; 0 for an empty line
-  bool cut_inside_sentence = false;  // a part ends inside a sentence; callers should warn
+  std::vector<std::int32_t> source_ids;  // only with TranslateOptions::align
+  std::int64_t parts = 1;                // number of parts of the source; 0 for an empty line
+  bool cut_inside_sentence = false;      // a part ends inside a sentence; callers should warn
 
   /// Text of the best translation; empty for an empty line.
   std::string text() const { return n_best.empty() ? std::string() : n_best.front().text; }
@@ -70,6 +74,8 @@ class Translator {
   std::size_t packed_bytes() const { return search_.packed_bytes(); }
 
  private:
+  void align(std::span<const std::size_t> batch, std::vector<std::vector<Rendering>>& found,
+             const TranslateOptions& options);
   std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;
 
   const Vocabulary& vocabulary_;

@@ -138,6 +138,14 @@ Tensor DecoderLayer::project_memory(Context& context, Arena& arena, ConstTensor 
   return cross_.key_value().forward(context, arena, memory);
 }
 
+Tensor DecoderLayer::memory_queries(Context& context, ConstTensor x, const Sequences& target) const {
+  const WorkRange range(context.backend, name_);
+  Saved unused;
+  x = self_block_.forward(context, x, target.first_row, unused.self_block,
+                          [&](ConstTensor h) { return self_.forward(context, h, target, unused.self); });
+  return cross_.query().forward(context, context.saved, cross_block_.body_input(context, x));
+}
+
 Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& input) const {
   const WorkRange range(context.backend, name_);
   Saved unused;
