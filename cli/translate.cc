@@ -130,7 +130,6 @@ struct TranslateArguments {
   ModelOptions model;
   std::string input = "-";
   std::string output = "-";
-  int n_best = 1;
   bool as_json = false;
   std::string invalid = "fail";
   std::int64_t buffer_lines = 0;
@@ -227,7 +226,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
       if (arguments.as_json) {
         print_translation_json(out, number, lines[i], translations[i]);
       } else {
-        print_translation(out, number, translations[i], arguments.n_best);
+        print_translation(out, number, translations[i], options.beam.n_best);
       }
     }
     out.flush();
@@ -241,20 +240,20 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
 }
 
 void translate(TranslateArguments& arguments) {
-  if (arguments.n_best > arguments.model.translate.beam.beam) {
+  const BeamOptions& beam = arguments.model.search.translate.beam;
+  if (beam.n_best > beam.beam) {
     throw UsageFailure(
         fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
-                    arguments.n_best, arguments.model.translate.beam.beam));
+                    beam.n_best, beam.beam));
   }
-  arguments.model.translate.beam.n_best = arguments.n_best;
   TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
+  const TranslateOptions options = arguments.model.translate_with(ensemble);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
   Translator translator = ensemble.translator(*backend);
-  translate_lines(arguments, input, translator, arguments.model.translate_with(ensemble),
-                  arguments.output == "-" ? std::cout : file);
+  translate_lines(arguments, input, translator, options, arguments.output == "-" ? std::cout : file);
 }
 
 }  // namespace
@@ -268,11 +267,7 @@ void add_translate(CLI::App& app) {
   command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
       ->capture_default_str();
   command->add_option("--output", arguments->output, "output file; -: standard output")->capture_default_str();
-  command
-      ->add_option("--n-best,--nbest", arguments->n_best,
-                   "translations per line; above 1 prints line, rank, score and text, separated by tabs")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  declare(*command, answer_options(arguments->model.search));
   command
       ->add_option(
           "--invalid", arguments->invalid,
