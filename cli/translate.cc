@@ -20,7 +20,6 @@
 
 #include "base/failure.h"
 #include "base/json.h"
-#include "cli/alignment_output.h"
 #include "cli/model_options.h"
 #include "cli/translate_service.h"
 #include "nmt/data/line_reader.h"
@@ -135,10 +134,7 @@ struct TranslateArguments {
   ModelOptions model;
   std::string input = "-";
   std::string output = "-";
-  int n_best = 1;
   bool as_json = false;
-  AlignmentOptions alignment;
-  MarkupForm markup = MarkupForm::none;
   std::string invalid = "fail";
   std::int64_t buffer_lines = 0;
   bool serve = false;
@@ -149,11 +145,7 @@ struct TranslateArguments {
 class TranslationPrinter {
  public:
   TranslationPrinter(const TranslateArguments& arguments, const Vocabulary& vocabulary, std::ostream& out)
-      : n_best_(arguments.n_best),
-        as_json_(arguments.as_json),
-        alignment_(arguments.alignment),
-        vocabulary_(vocabulary),
-        out_(out) {}
+      : as_json_(arguments.as_json), choices_(arguments.model.search), vocabulary_(vocabulary), out_(out) {}
 
   void print(std::int64_t number, const std::string& source, const Translation& translation) const {
     as_json_ ? print_json(number, source, translation) : print_text(number, translation);
@@ -161,13 +153,12 @@ class TranslationPrinter {
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
-  bool aligns() const { return alignment_.kind != AlignmentOptions::Kind::none; }
+  bool aligns() const { return choices_.alignment != AlignmentKind::none; }
   void print_json(std::int64_t number, const std::string& source, const Translation& translation) const;
   void print_text(std::int64_t number, const Translation& translation) const;
 
-  int n_best_;
   bool as_json_;
-  const AlignmentOptions& alignment_;
+  const TranslateChoices& choices_;
   const Vocabulary& vocabulary_;
   std::ostream& out_;
 };
@@ -180,9 +171,7 @@ void TranslationPrinter::print_json(std::int64_t number, const std::string& sour
                         {"score", rendering.score},
                         {"log_probability", rendering.log_probability},
                         {"complete", rendering.complete}};
-    if (aligns()) {
-      add_alignment(object, translation, rendering, vocabulary_, alignment_.kind == AlignmentOptions::Kind::soft);
-    }
+    if (aligns()) add_alignment(object, translation, rendering, vocabulary_, choices_.alignment);
     n_best.push_back(std::move(object));
   }
   out_ << to_text(json::object{{"line", number},
@@ -196,9 +185,9 @@ void TranslationPrinter::print_json(std::int64_t number, const std::string& sour
 void TranslationPrinter::print_text(std::int64_t number, const Translation& translation) const {
   const auto text = [&](const Rendering& rendering) {
     if (!aligns()) return rendering.text;
-    return rendering.text + " ||| " + alignment_text(translation, rendering, vocabulary_, alignment_);
+    return rendering.text + " ||| " + alignment_text(translation, rendering, vocabulary_, choices_);
   };
-  if (n_best_ == 1) {
+  if (choices_.translate.beam.n_best == 1) {
     const Rendering none;
     out_ << text(translation.n_best.empty() ? none : translation.n_best.front()) << '\n';
     return;
@@ -276,11 +265,11 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
     std::optional<std::string> fault;
     std::vector<Translation> translations;
-    if (arguments.markup == MarkupForm::none) {
+    if (arguments.model.search.markup == MarkupForm::none) {
       translations = translator.translate(lines, options);
     } else {
       std::vector<MarkedLine> marked;
-      fault = read_marked(input.name(), number + 1, lines, arguments.markup, marked);
+      fault = read_marked(input.name(), number + 1, lines, arguments.model.search.markup, marked);
       translations = translate_marked(translator, printer.vocabulary(), marked, options);
     }
     errno = 0;
@@ -300,19 +289,17 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
 }
 
 void translate(TranslateArguments& arguments) {
-  if (arguments.n_best > arguments.model.translate.beam.beam) {
+  const BeamOptions& beam = arguments.model.search.translate.beam;
+  if (beam.n_best > beam.beam) {
     throw UsageFailure(
         fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
-                    arguments.n_best, arguments.model.translate.beam.beam));
+                    beam.n_best, beam.beam));
   }
-  arguments.model.translate.beam.n_best = arguments.n_best;
   TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail,
-                         arguments.markup);
+                         arguments.model.search.markup);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
-  TranslateOptions options = arguments.model.translate_with(ensemble);
-  options.align = arguments.alignment.choose(require_transformer(*ensemble.models.front().model),
-                                             arguments.markup != MarkupForm::none);
+  const TranslateOptions options = arguments.model.translate_with(ensemble);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
   std::ostream& out = arguments.output == "-" ? std::cout : file;
@@ -332,11 +319,7 @@ void add_translate(CLI::App& app) {
   command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
       ->capture_default_str();
   command->add_option("--output", arguments->output, "output file; -: standard output")->capture_default_str();
-  command
-      ->add_option("--n-best,--nbest", arguments->n_best,
-                   "translations per line; above 1 prints line, rank, score and text, separated by tabs")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  declare(*command, answer_options(arguments->model.search));
   command
       ->add_option(
           "--invalid", arguments->invalid,
@@ -345,12 +328,6 @@ void add_translate(CLI::App& app) {
       ->check(CLI::IsMember({"fail", "replace"}))
       ->capture_default_str();
   command->add_flag("--json", arguments->as_json, "print one JSON object per line, with scores");
-  arguments->alignment.declare(*command);
-  add_choice(
-      *command, "--markup", arguments->markup,
-      {{"none", MarkupForm::none}, {"html", MarkupForm::html}, {"xliff", MarkupForm::xliff}},
-      "the lines have tags, which are put around the aligned words: html, or xliff: content of <source> elements; "
-      "a line whose tags are not well-formed ends the command");
   command
       ->add_option("--buffer-lines", arguments->buffer_lines,
                    "lines read before translating; 0: 1 at a terminal, otherwise 10000")

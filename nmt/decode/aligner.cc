@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/failure.h"
 
@@ -20,8 +22,8 @@ void require_below(int found, int count, const char* option, const char* things)
 }  // namespace
 
 void AttentionChoice::check(int layers, int heads) const {
-  require_below(layer, layers, "--alignment-layer", "layers");
-  require_below(head, heads, "--alignment-head", "heads");
+  require_below(layer, layers, "alignment-layer", "layers");
+  require_below(head, heads, "alignment-head", "heads");
 }
 
 void Attention::append(const Attention& next) {
@@ -32,26 +34,31 @@ void Attention::append(const Attention& next) {
   }
 }
 
-std::vector<float> attention_row(const QueriesAndKeys& sentence, std::int64_t target_token, int head) {
-  const std::int64_t depth = sentence.width / sentence.heads;
-  const auto tokens = static_cast<std::size_t>(std::ssize(sentence.keys) / sentence.key_stride);
+std::vector<float> attention_weights(std::span<const float> query, const AttentionKeys& keys, int heads, int head) {
+  const std::int64_t depth = std::ssize(query) / heads;
+  const auto tokens = static_cast<std::size_t>(std::ssize(keys.keys) / keys.stride);
   const float scale = 1 / std::sqrt(static_cast<float>(depth));
-  const int first = head < 0 ? 0 : head, count = head < 0 ? sentence.heads : 1;
-  std::vector<float> row(tokens), scores(tokens);
+  const int first = head < 0 ? 0 : head, count = head < 0 ? heads : 1;
+  std::vector<float> weights(tokens), scores(tokens);
   for (int h = first; h < first + count; ++h) {
-    const float* q = sentence.queries.data() + target_token * sentence.width + h * depth;
+    const std::int64_t begin = h * depth;
     for (std::size_t j = 0; j < tokens; ++j) {
-      const float* k = sentence.keys.data() + static_cast<std::int64_t>(j) * sentence.key_stride + h * depth;
-      float sum = 0;
-      for (std::int64_t i = 0; i < depth; ++i) sum += q[i] * k[i];
-      scores[j] = sum * scale;
+      const float* k = keys.keys.data() + static_cast<std::int64_t>(j) * keys.stride + begin;
+      constexpr std::int64_t lanes = 8;  // sums that a processor adds at a time
+      std::array<float, lanes> sums{};
+      std::int64_t i = 0;
+      for (; i + lanes <= depth; i += lanes) {
+        for (std::int64_t lane = 0; lane < lanes; ++lane) sums[lane] += query[begin + i + lane] * k[i + lane];
+      }
+      for (; i < depth; ++i) sums[0] += query[begin + i] * k[i];
+      scores[j] = std::accumulate(sums.begin(), sums.end(), 0.0F) * scale;
     }
     const float largest = *std::ranges::max_element(scores);
     float total = 0;
     for (float& score : scores) total += score = std::exp(score - largest);
-    for (std::size_t j = 0; j < tokens; ++j) row[j] += scores[j] / (total * static_cast<float>(count));
+    for (std::size_t j = 0; j < tokens; ++j) weights[j] += scores[j] / (total * static_cast<float>(count));
   }
-  return row;
+  return weights;
 }
 
 std::vector<AlignedPair> aligned_pieces(const Attention& attention) {

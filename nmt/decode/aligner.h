@@ -9,16 +9,15 @@
 
 namespace babelring {
 
-/// Which attention of a decoder aligns a translation with its source. Without a chosen one it is the mean of the heads
-/// of the layer in the middle, at the step where a piece is the decoder's input. Source of the latter: Chen et al.
-/// 2020, "Accurate Word Alignment Induction from Neural Machine Translation", SHIFT-ATT.
+/// Which attention of a decoder aligns a translation with its source, at the step that predicts a piece. Without a
+/// chosen one it is the mean of the heads of the layer before the last. Source: Garg et al. 2019, "Jointly Learning to
+/// Align and Translate with Transformer Models", 4.1. Of two layers it is the last, as the first has seen too little.
 struct AttentionChoice {
-  int layer = -1;       // of the decoder, from 0; -1: the middle one
-  int head = -1;        // from 0; -1: the mean of all
-  bool shifted = true;  // false: at the step that predicts a piece
+  int layer = -1;  // of the decoder, from 0
+  int head = -1;   // from 0
 
   /// The layer of a decoder of `layers`.
-  int layer_of(int layers) const { return layer >= 0 ? layer : (layers - 1) / 2; }
+  int layer_of(int layers) const { return layer >= 0 ? layer : layers > 2 ? layers - 2 : layers - 1; }
   /// Throws UsageFailure naming the option unless the decoder has the layer and the head.
   void check(int layers, int heads) const;
 };
@@ -43,17 +42,15 @@ struct Attention {
   void append(const Attention& next);
 };
 
-/// The queries of target tokens and the keys of source tokens of a sentence, of all heads.
-struct QueriesAndKeys {
-  std::span<const float> queries;  // [target tokens, width]
-  std::span<const float> keys;     // [source tokens, key_stride], of which the first `width` columns are read
-  std::int64_t width = 0, key_stride = 0;
-  int heads = 1;
+/// The keys of a sentence's source tokens, of all heads.
+struct AttentionKeys {
+  std::span<const float> keys;  // [source tokens, stride], of which the first columns are read
+  std::int64_t stride = 0;
 };
 
-/// softmax(queries keys^T / sqrt(width / heads)) of a target token, over the source tokens. `head`: -1 for the mean of
-/// all.
-std::vector<float> attention_row(const QueriesAndKeys& sentence, std::int64_t target_token, int head);
+/// softmax(query keys^T / sqrt(width / heads)) over the source tokens, of a target token's query [width] and a head; of
+/// head -1 the mean over all.
+std::vector<float> attention_weights(std::span<const float> query, const AttentionKeys& keys, int heads, int head);
 
 /// A pair of numbers from 0, of a piece or word of the source and one of the target.
 struct AlignedPair {

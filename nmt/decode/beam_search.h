@@ -29,11 +29,12 @@ class BeamSearch {
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
                                               const BeamOptions& options);
 
-  /// The attention of translations of the last search's sources, one each (ids without </s>; an empty one has no rows).
-  /// In an ensemble, the first model's.
-  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations,
-                                   const AttentionChoice& choice) {
-    return decoder_.attention(translations, choice);
+  /// From the next search on, keeps the attention of the first model, for attention().
+  void keep_attention(const std::optional<AttentionChoice>& choice) { decoder_.keep_attention(choice); }
+  /// The attention of translations that the last search found, of each source one (ids without </s>; an empty one has
+  /// no rows).
+  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations) {
+    return decoder_.attention(translations);
   }
 
   /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.

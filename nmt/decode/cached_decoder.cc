@@ -30,17 +30,6 @@ PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sour
   return packed;
 }
 
-/// The input tokens of translations that are fed whole: <s>, then all pieces. An empty translation has none.
-PackedSequences pack_translations(std::span<const std::span<const std::int32_t>> translations) {
-  PackedSequences packed;
-  for (const auto& ids : translations) {
-    if (!ids.empty()) packed.ids.push_back(bos_id);
-    packed.ids.insert(packed.ids.end(), ids.begin(), ids.end());
-    packed.offsets.push_back(static_cast<std::int32_t>(packed.ids.size()));
-  }
-  return packed;
-}
-
 /// The elements of a contiguous tensor, f32 or bf16.
 std::vector<float> fetch_floats(Backend& backend, ConstTensor from) {
   std::vector<float> values(static_cast<std::size_t>(from.shape.elements()));
@@ -91,6 +80,8 @@ void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources
     caches_.push_back(batch_.make(Shape{max_rows, capacity_ * 2 * model_.config().width}, pass.dtype));
   }
   self_rows_.clear();
+  steps_.clear();
+  queries_ = attention_choice_ ? batch_.make(Shape{max_rows, capacity_ * model_.config().width}, pass.dtype) : Tensor();
 }
 
 /// Extends each row's prefix: the cache rows of its parent, then the row of the new token.
@@ -125,6 +116,10 @@ std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const 
     input.self.cache = caches_[layer];
     input.memory = encoder_keys_values_[layer];
     inputs.push_back(input);
+    const bool keeps = queries_ && attention_choice_->layer_of(model_.config().decoder_layers) == std::ssize(inputs) - 1;
+    if (!keeps) continue;
+    const std::int64_t width = model_.config().width;
+    inputs.back().queries = queries_.row_slice(0, std::ssize(rows)).column_slice(position_ * width, width);
   }
   return inputs;
 }
@@ -138,6 +133,7 @@ void CachedDecoder::step(std::span<const Row> rows, int count, bool all) {
                             .positions = upload_ids(backend_, saved_, positions)};
   follow_parents(rows);
   fetch_best(model_.decode_step(pass, sequences, step_inputs(rows)), count, all);
+  if (queries_) steps_.emplace_back(rows.begin(), rows.end());
   ++position_;
 }
 
@@ -169,38 +165,42 @@ std::span<float> CachedDecoder::log_probabilities(std::int32_t row) {
   return std::span(all_scores_).subspan(static_cast<std::size_t>(row) * vocabulary, vocabulary);
 }
 
-std::vector<Attention> CachedDecoder::attention(std::span<const std::span<const std::int32_t>> translations,
-                                                const AttentionChoice& choice) {
-  const auto layer = static_cast<std::size_t>(choice.layer_of(model_.config().decoder_layers));
-  const PackedSequences packed = pack_translations(translations);
-  std::vector<Attention> found(translations.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    found[i].parts.push_back({.source_pieces = source_offsets_[i + 1] - source_offsets_[i] - 1, .weights = {}});
+/// The rows of the steps that predicted the pieces of a translation.
+std::vector<std::int32_t> CachedDecoder::rows_of(std::size_t sentence, std::span<const std::int32_t> ids) const {
+  std::vector<std::int32_t> path;
+  for (std::size_t i = 0; i < ids.size() && i < steps_.size(); ++i) {
+    const auto predicts = [&](const Row& row) {
+      return static_cast<std::size_t>(row.sentence) == sentence &&
+             (i == 0 || (row.token == ids[i - 1] && row.parent == path.back()));
+    };
+    const auto row = std::ranges::find_if(steps_[i], predicts);
+    if (row == steps_[i].end()) break;
+    path.push_back(static_cast<std::int32_t>(row - steps_[i].begin()));
   }
-  if (packed.ids.empty()) return found;
-  Context pass = context();
-  const ConstTensor source_offsets(source_offsets_.data(), Shape{std::ssize(source_offsets_)}, DType::i32);
+  if (path.size() < ids.size()) fail("attention: found no step that predicts piece {} of a translation", path.size());
+  return path;
+}
+
+std::vector<Attention> CachedDecoder::attention(std::span<const std::span<const std::int32_t>> translations) {
+  if (!attention_choice_ || !queries_) fail("attention: it was not kept");
   const std::int64_t width = model_.config().width;
-  const Sequences target = upload_sequences(backend_, saved_, packed, 0);
-  const std::vector<float> queries =
-      fetch_floats(backend_, model_.memory_queries(pass, target, encoder_keys_values_, source_offsets, layer));
+  const auto layer = static_cast<std::size_t>(attention_choice_->layer_of(model_.config().decoder_layers));
   const std::vector<float> keys = fetch_floats(backend_, encoder_keys_values_[layer]);
-  const auto rows = [](const std::vector<float>& all, const std::vector<std::int32_t>& offsets, std::size_t i,
-                       std::int64_t columns) {
-    const std::int64_t first = offsets[i] * columns, last = offsets[i + 1] * columns;
-    return std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-  };
+  std::vector<Attention> found;
   for (std::size_t i = 0; i < translations.size(); ++i) {
-    const QueriesAndKeys sentence{.queries = rows(queries, packed.offsets, i, width),
-                                  .keys = rows(keys, source_offsets_, i, 2 * width),
-                                  .width = width,
-                                  .key_stride = 2 * width,
-                                  .heads = model_.config().heads};
-    std::vector<float>& weights = found[i].parts.front().weights;
-    for (std::int64_t piece = 0; piece < std::ssize(translations[i]); ++piece) {
-      const std::vector<float> row = attention_row(sentence, piece + (choice.shifted ? 1 : 0), choice.head);
-      weights.insert(weights.end(), row.begin(), row.end());
+    const std::int64_t first = source_offsets_[i], tokens = source_offsets_[i + 1] - first;
+    Attention::Part part{.source_pieces = tokens - 1, .weights = {}};
+    const auto of_sentence = std::span(keys).subspan(static_cast<std::size_t>(first * 2 * width),
+                                                     static_cast<std::size_t>(tokens * 2 * width));
+    std::int64_t position = 0;
+    for (const std::int32_t row : rows_of(i, translations[i])) {
+      const ConstTensor query = queries_.row_slice(row, 1).column_slice(position++ * width, width);
+      const std::vector<float> weights = attention_weights(fetch_floats(backend_, query),
+                                                           {.keys = of_sentence, .stride = 2 * width},
+                                                           model_.config().heads, attention_choice_->head);
+      part.weights.insert(part.weights.end(), weights.begin(), weights.end());
     }
+    found.push_back({.parts = {std::move(part)}});
   }
   return found;
 }

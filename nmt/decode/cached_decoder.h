@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -42,10 +43,11 @@ class CachedDecoder {
   /// Callers may change them. Valid until the next step.
   std::span<float> log_probabilities(std::int32_t row);
 
-  /// The attention of translations of this batch's sources, one each (ids without </s>; an empty one has no rows), in
-  /// one pass over all of them that ends at the chosen layer. Call it after the last step of the batch.
-  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations,
-                                   const AttentionChoice& choice);
+  /// From the next start() on, keeps what attention() needs: the chosen layer's queries of all steps.
+  void keep_attention(const std::optional<AttentionChoice>& choice) { attention_choice_ = choice; }
+  /// The attention of translations of this batch's sources, one each (ids without </s>; an empty one has no rows). The
+  /// rows of the steps must have built them. Throws Failure if they did not, or nothing was kept.
+  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations);
 
   /// See Context::matmul_input.
   using MatmulInput = std::function<void(const Parameter& weight, ConstTensor x)>;
@@ -59,6 +61,7 @@ class CachedDecoder {
   void follow_parents(std::span<const Row> rows);
   std::vector<DecoderLayer::StepInput> step_inputs(std::span<const Row> rows);
   void fetch_best(ConstTensor logits, int count, bool all);
+  std::vector<std::int32_t> rows_of(std::size_t sentence, std::span<const std::int32_t> ids) const;
 
   const Transformer& model_;
   Backend& backend_;
@@ -77,6 +80,9 @@ class CachedDecoder {
   std::vector<std::int32_t> next_ids_;
   std::size_t next_count_ = 0;
   std::vector<float> all_scores_;  // [rows, vocabulary], if all were computed
+  std::optional<AttentionChoice> attention_choice_;
+  Tensor queries_;                       // [max rows, capacity * width] of the chosen layer
+  std::vector<std::vector<Row>> steps_;  // the rows of each step, if attention is kept
 };
 
 /// Combines the next-token distributions of an ensemble. Both are bit-equal to the distribution of one member if all
@@ -113,9 +119,9 @@ class EnsembleDecoder {
   std::span<float> log_probabilities(std::int32_t row);
 
   /// As of CachedDecoder, by the first model.
-  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations,
-                                   const AttentionChoice& choice) {
-    return members_.front().attention(translations, choice);
+  void keep_attention(const std::optional<AttentionChoice>& choice) { members_.front().keep_attention(choice); }
+  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations) {
+    return members_.front().attention(translations);
   }
 
   void observe_inputs(CachedDecoder::MatmulInput observer) { members_.front().observe_inputs(std::move(observer)); }

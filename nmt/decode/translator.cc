@@ -124,7 +124,7 @@ void Translator::align(std::span<const std::size_t> batch, std::vector<std::vect
     for (const std::size_t i : batch) {
       translations.push_back(rank < found[i].size() ? Source(found[i][rank].ids) : Source());
     }
-    std::vector<Attention> attention = search_.attention(translations, *options.align);
+    std::vector<Attention> attention = search_.attention(translations);
     for (std::size_t j = 0; j < batch.size(); ++j) {
       if (rank < found[batch[j]].size()) found[batch[j]][rank].attention = std::move(attention[j]);
     }

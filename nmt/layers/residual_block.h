@@ -66,12 +66,6 @@ class ResidualBlock {
     return join(context, x, body(h), saved);
   }
 
-  /// The input that forward() gives its body, [rows, width]: norm(x) in context.saved, or x itself.
-  ConstTensor body_input(Context& context, ConstTensor x) const {
-    Norm::Saved unused;
-    return place_ == NormPosition::pre ? norm_.forward(context, x, unused) : x;
-  }
-
   /// Replaces dy in `d` [rows, width] by dx. Calls body(dout, din, add): `dout` is the gradient of its output, which
   /// its layer `output` computed, `din` receives the gradient of its input, and `add` means to add to `din` instead of
   /// overwriting it. If `add` is true, both may be the same tensor, so the body must read `dout` before it writes

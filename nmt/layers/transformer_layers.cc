@@ -138,14 +138,6 @@ Tensor DecoderLayer::project_memory(Context& context, Arena& arena, ConstTensor 
   return cross_.key_value().forward(context, arena, memory);
 }
 
-Tensor DecoderLayer::memory_queries(Context& context, ConstTensor x, const Sequences& target) const {
-  const WorkRange range(context.backend, name_);
-  Saved unused;
-  x = self_block_.forward(context, x, target.first_row, unused.self_block,
-                          [&](ConstTensor h) { return self_.forward(context, h, target, unused.self); });
-  return cross_.query().forward(context, context.saved, cross_block_.body_input(context, x));
-}
-
 Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& input) const {
   const WorkRange range(context.backend, name_);
   Saved unused;
@@ -160,7 +152,8 @@ Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& inpu
 
 Tensor DecoderLayer::attend_memory(Context& context, ConstTensor x, const StepInput& input) const {
   const std::int64_t width = attention_options_.width;
-  const Tensor q = cross_.query().forward(context, context.scratch, x);
+  const Tensor q = input.queries ? input.queries : context.scratch.make(x.shape, context.dtype);
+  cross_.query().forward_into(context, x, q);
   Tensor out = context.scratch.make(x.shape, context.dtype);
   context.backend.run(DecodeAttention{.q = q,
                                       .keys = input.memory.column_slice(0, width),

@@ -100,15 +100,13 @@ class DecoderLayer {
   /// Keys and values of the encoder output, [source tokens, 2 width] in `arena`. Decoding computes them once per batch.
   Tensor project_memory(Context& context, Arena& arena, ConstTensor memory) const;
   const Linear& key_value() const { return cross_.key_value(); }
-  /// The queries of the cross-attention, [target tokens, width] in context.saved, as forward() computes them for x.
-  /// Inference only.
-  Tensor memory_queries(Context& context, ConstTensor x, const Sequences& target) const;
 
   /// The state of one decoding step for `rows` hypotheses. The i32 lists are in host memory.
   struct StepInput {
     SelfAttention::StepInput self;
     ConstTensor memory;                      // [source tokens, 2 width] from project_memory()
     ConstTensor memory_begin, memory_count;  // [rows] i32: range of the hypothesis's source tokens in `memory`
+    Tensor queries;  // [rows, width], may be strided: receives the queries to the memory; null if nobody needs them
   };
   /// x [rows, width] → [rows, width] in context.saved. Inference only: context.training must be false.
   Tensor step(Context& context, ConstTensor x, const StepInput& input) const;

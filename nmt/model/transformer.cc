@@ -187,18 +187,6 @@ Tensor Transformer::decode_step(Context& context, const Sequences& tokens,
   return loss_->logits(context, x);
 }
 
-Tensor Transformer::memory_queries(Context& context, const Sequences& target, const std::vector<Tensor>& memory,
-                                   ConstTensor source_offsets, std::size_t layer) const {
-  Embedding::Saved unused_embedding;
-  const Sequences source{.ids = {}, .positions = {}, .offsets = source_offsets};
-  Tensor x = target_embedding_->forward(context, target, unused_embedding);
-  for (std::size_t i = 0; i < layer; ++i) {
-    DecoderLayer::Saved unused;
-    x = decoder_[i].forward(context, x, target, memory[i], source, unused, memory[i]);
-  }
-  return decoder_[layer].memory_queries(context, x, target);
-}
-
 Tensor Transformer::teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const {
   EncoderSaved encoder;
   DecoderSaved decoder;

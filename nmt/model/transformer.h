@@ -41,11 +41,6 @@ class Transformer : public Model {
                      const std::vector<DecoderLayer::StepInput>& layers) const;
   /// Teacher-forced logits [target tokens, vocabulary] in context.scratch. The reference for incremental decoding.
   Tensor teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const;
-  /// The queries of decoder layer `layer` to the encoder output, [target tokens, width] in context.saved, of a
-  /// teacher-forced pass that ends there. `memory`: DecoderLayer::project_memory() of at least the layers before it;
-  /// `source_offsets`: of its sentences.
-  Tensor memory_queries(Context& context, const Sequences& target, const std::vector<Tensor>& memory,
-                        ConstTensor source_offsets, std::size_t layer) const;
   const std::vector<DecoderLayer>& decoder() const { return decoder_; }
 
  private:
