@@ -101,6 +101,8 @@ constexpr Example examples[] = {
     {"nmt run list", "nmt run list --json"},
     {"nmt run show", "nmt run show help"},
     {"nmt run show", "nmt run show r_01K9 --json"},
+    {"nmt run compare", "nmt run compare base help"},
+    {"nmt run compare", "nmt run compare r_01K9 r_01KB r_01KC --json"},
     {"nmt run watch", "nmt run watch help"},
     {"nmt run watch", "nmt run watch help --server https://trainer:8080"},
     {"nmt run stop", "nmt run stop help --wait"},

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <istream>
+#include <optional>
 #include <ostream>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "base/json.h"
 #include "cli/model_options.h"
 
 namespace babelring {
@@ -16,9 +21,40 @@ struct ServiceLimits {
 /// Applies the limits to this process, which also writes no core file. Throws Failure if the system refuses one.
 void apply_limits(const ServiceLimits& limits);
 
+/// Translates requests with one ensemble. Format: docs/formats.md. Not thread-safe.
+class TranslationService {
+ public:
+  /// `usual`: options that a request does not name. All must outlive the service.
+  TranslationService(const TranslateChoices& usual, const LoadedEnsemble& ensemble, Backend& backend);
+  ~TranslationService();
+
+  using Write = std::function<void(json::object)>;
+
+  /// Answers a line of `nmt translate --serve`: a request, or an array of them, which are translated together. Calls
+  /// `write` for each partial line and each answer; errors of a request become its answer.
+  void answer_line(const std::string& line, const Write& write);
+
+  /// Answers a request without limits of lines and their lengths. `part`, unless it is empty, is called with each
+  /// partial line; it may throw to end the search. Throws UsageFailure that names the member that is refused.
+  json::object answer(const json::object& request, const Write& part = {});
+
+ private:
+  struct OpenRequest;
+  OpenRequest open(const json::object& object, bool limited) const;
+  void encode(OpenRequest& open) const;
+  void add_marked(OpenRequest& open, const std::string& line) const;
+  std::optional<Translation> joined(OpenRequest& open, std::size_t text, const Translation& translation) const;
+  void take(const json::value& value, std::vector<OpenRequest>& opened, const Write& write) const;
+  void translate(std::span<OpenRequest> requests, const Write& write);
+
+  const TranslateChoices& usual_;
+  const LoadedEnsemble& ensemble_;
+  Translator translator_;
+};
+
 /// Implements `nmt translate --serve`: loads a checkpoint, writes a ready line, then writes one response line per
-/// request line until the input ends. Format: docs/formats.md. An invalid request gets an error response; other errors
-/// throw Failure.
+/// request until the input ends. Requests of one line are translated together. Format: docs/formats.md. An invalid
+/// request gets an error response; other errors throw Failure.
 void serve_translations(const ModelOptions& model, const ServiceLimits& limits, std::istream& in, std::ostream& out);
 
 }  // namespace babelring

@@ -1,4 +1,4 @@
-# cmake --install and cpack. Components: server, worker, nmt, cuda, and common (configurations to start from, documents,
+# cmake --install and cpack. Components: server, worker, nmt, library, cuda, and common (configurations to start from, documents,
 # deploy/ and licence).
 include(GNUInstallDirs)
 install(DIRECTORY configs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/babelring/configs" COMPONENT common

@@ -1,4 +1,4 @@
-# cpack -G DEB: packages babelring-server, -worker, -nmt, -common and, where the CUDA module is built, -cuda (deploy/debian).
+# cpack -G DEB: packages babelring-server, -worker, -nmt, -library, -common and, where the CUDA module is built, -cuda (deploy/debian).
 include_guard()
 set(CPACK_PACKAGE_NAME babelring)
 set(CPACK_PACKAGE_VENDOR Babelring)
@@ -17,7 +17,7 @@ endif()
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
 
-set(CPACK_COMPONENTS_ALL server worker nmt common)
+set(CPACK_COMPONENTS_ALL server worker nmt library common)
 if(BABELRING_CUDA_MODULE)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
 endif()
@@ -43,6 +43,8 @@ set(CPACK_DEBIAN_WORKER_PACKAGE_RECOMMENDS "babelring-nmt, openssh-client")
 set(CPACK_COMPONENT_NMT_DESCRIPTION "Prepares text, translates, evaluates, and controls runs on a server")
 set(CPACK_DEBIAN_NMT_PACKAGE_DEPENDS "${common}")
 set(CPACK_DEBIAN_NMT_PACKAGE_SUGGESTS "libmecab2, mecab-ipadic-utf8")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Library that translates in other programs: C interface and header")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "${common}")
 set(CPACK_COMPONENT_COMMON_DESCRIPTION "Configurations, documents and files for deployment")
 set(CPACK_DEBIAN_COMMON_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_COMMON_PACKAGE_SHLIBDEPS OFF)

@@ -175,7 +175,7 @@ class Writer {
         x = margin_left;
         ++legend_rows_;
       }
-      legend_.push_back({x, legend_row * static_cast<double>(legend_rows_ - 1)});
+      legend_.emplace_back(x, legend_row * static_cast<double>(legend_rows_ - 1));
       x += width;
     }
   }

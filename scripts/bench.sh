@@ -21,6 +21,9 @@
 #   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
 #     --against-build FOLDER                in turns with the server in that folder, such as an older commit's
 #     --hostile [--seconds 120]             attackers, a training run and ordinary users; exit code 1 if others are harmed
+#   scripts/bench.sh translate --checkpoint DIR --text FILE   1, 8 and 64 clients that translate by a server, a sentence a
+#                                           request: sentences a second, p50 and p99
+#     --against-build FOLDER                in turns with the server and nmt in that folder, such as an older commit's
 #
 # "scripts/bench.sh MODE --help" tells every option, "scripts/bench.sh MODE -- --help" those of the program behind it.
 # Nothing else should run on the machine meanwhile; each figure names the load of other programs. BABELRING_BIN names a folder of
@@ -54,9 +57,9 @@ asks_for_options() {
 
 case ${1:-} in
   --help | -h) print_header && exit 0 ;;
-  train-step | ops | all-reduce | decode | data | plan | emulate | server) ;;
-  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data, plan, emulate or server" ;;
-  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data, plan, emulate or server" ;;
+  train-step | ops | all-reduce | decode | data | plan | emulate | server | translate) ;;
+  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data, plan, emulate, server or translate" ;;
+  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data, plan, emulate, server or translate" ;;
 esac
 [ -n "${BABELRING_BIN:-}" ] || asks_for_options "$@" || build
 exec python3 "$ROOT/scripts/bench/main.py" --programs "${BABELRING_BIN:-$ROOT/build/bench/bin}" "$@"

@@ -10,7 +10,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-FOLDERS=(base insight nmt lab client cli worker server tests scripts deploy)
+FOLDERS=(base insight nmt lab client cli capi python worker server tests scripts deploy)
 PRETTIER=$ROOT/scripts/format/node_modules/prettier/bin/prettier.cjs
 fix=no files=()
 

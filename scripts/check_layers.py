@@ -39,7 +39,7 @@ ROOMS: dict[str, list[str]] = {
     "nmt/parallel": ["nmt/optim", "nmt/comm/mpi", "nmt/comm/nccl"],
     "nmt/metering": ["nmt/layers"],
     "nmt/data": ["nmt/core"],
-    "nmt/metrics": ["base/options"],
+    "nmt/metrics": ["base/records", "base/options"],
     "nmt/decode": ["nmt/model", "nmt/data"],
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train/setup": ["nmt/decode", "nmt/metrics", "nmt/parallel", "nmt/metering", "nmt/checkpoint"],
@@ -56,6 +56,7 @@ ROOMS: dict[str, list[str]] = {
     "lab/probe": ["lab", "nmt/train/checkpointing"],
     "lab/record": ["lab/probe", "nmt/train"],
     "lab/tools": ["lab/memory", "lab/parameters", "lab/timeline", "lab/record"],
+    "capi": ["cli"],
     "client": ["base/records", "base/options"],
     "cli/runs": ["client"],
     "cli": ["lab/tools", "lab/graph", "nmt/interop", "cli/runs"],
@@ -98,7 +99,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"yaml-cpp", ("base/", "cli/sweep/grid", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
-FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "worker", "server", "tests")
+FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "capi", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 #: Headers from outside that comments name.
 OUTSIDE = ("linux/", "mpi.h", "nccl.h")

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from lib import check
 
-FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "worker", "server", "tests", "scripts", "cmake")
+FOLDERS = "base insight nmt lab client cli capi python worker server tests scripts cmake".split()
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".mjs", ".cmake"}
 CPP = {".h", ".cc", ".cu", ".cuh"}
 TYPESCRIPT = {".ts", ".mjs"}
@@ -41,9 +41,9 @@ LIMITS = {
     "files": 930,
     f"headers under {TINY_HEADER_LINES} lines": 89,
     "lines in 1,000 that are includes, guards or namespaces": 94,
-    "headers seen by an update": 54,
-    "headers seen by the job": 128,
-    "headers seen by a route": 68,
+    "headers seen by an update": 55,
+    "headers seen by the job": 129,
+    "headers seen by a route": 69,
 }
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _OVERHEAD = re.compile(r"^(?:#include\b|#pragma once|namespace .*\{$|\}  // namespace)", re.MULTILINE)

@@ -22,7 +22,7 @@ candidates() {
     git diff --name-only --diff-filter=d HEAD -- '*.cc'
     git ls-files --others --exclude-standard -- '*.cc'
   elif [ $# -eq 0 ]; then
-    find base insight nmt lab client cli worker server -name '*.cc'
+    find base insight nmt lab client cli capi worker server -name '*.cc'
   else
     find "$@" -name '*.cc'
   fi

@@ -22,6 +22,8 @@ FOLDERS = (
     "lab",
     "client",
     "cli",
+    "capi",
+    "python",
     "worker",
     "server",
     "tests",

@@ -45,10 +45,11 @@ TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   clang-format-19 clang-tidy-19 black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
-  python3-torch                                        # 50 to 130 MB; reads exported models
-  debootstrap patchelf buildah netavark docker-compose # Debian 13's buildah starts no build without netavark
-  faketime clang "$clang_rt"                           # libFuzzer: 45 MB in addition to clang-tidy's packages
-  slurm-wlm munge                                      # 13 MB; the tests start their own daemons and leave the installed ones alone
+  python3-venv python3-pip python3-numpy python3-pandas # of the Python package
+  python3-torch                                         # 50 to 130 MB; reads exported models
+  debootstrap patchelf buildah netavark docker-compose  # Debian 13's buildah starts no build without netavark
+  faketime clang "$clang_rt"                            # libFuzzer: 45 MB in addition to clang-tidy's packages
+  slurm-wlm munge                                       # 13 MB; the tests start their own daemons and leave the installed ones alone
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
 PAGE_TEST_PACKAGES=(chromium) # 180 MB with what it needs: only where Node is, without which the page is not tested

@@ -128,6 +128,10 @@ void declare_service(CLI::App& app, ServerOptions& options, RawOptions& raw) {
                  "maximum number of translation processes; each holds one checkpoint")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  app.add_option("--translator-queue", options.translator_queue,
+                 "maximum number of waiting translation requests, a quarter of them of one token or address")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   app.add_option("--translator-memory-mb", options.translator_memory_mb,
                  "address space limit of each process that translates or exports; 0: no limit")
       ->check(CLI::Range(0, 1 << 30))
@@ -299,6 +303,8 @@ translate::PoolOptions ServerOptions::translator_options() const {
   pool.program = nmt;
   pool.max_helpers = translators;
   pool.memory_mb = translator_memory_mb;
+  pool.queue.requests = translator_queue;
+  pool.queue.requests_an_owner = std::max<std::size_t>(1, translator_queue / 4);
   if (!nmt.empty()) return pool;
   std::error_code error;
   const auto sibling = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "nmt";

@@ -99,6 +99,7 @@ void Console::show(const EvalRecord& eval) {
   if (!std::isnan(eval.sacrebleu)) {
     scores += fmt::format(", sacreBLEU {:.2f}, chrF2 {:.2f}", eval.sacrebleu, eval.chrf);
   }
+  if (!std::isnan(eval.above_best.difference)) scores += ", " + difference_to_best(eval);
   spdlog::info("{} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %{}{} ({:.1f} s)",
                evaluation_name(eval.set), grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll),
                100 * eval.accuracy, scores, eval.best ? ", the best so far" : "", eval.seconds);

@@ -19,7 +19,8 @@ namespace babelring {
 
 // One visit_fields() for each record type lists its members in output order. To add a field, add a line here and in
 // docs/formats.md. In JSON, `field(name, member)` is optional and `field.required(name, member)` is mandatory.
-// `field.if_known(name, member)` is optional and left out if the number is NaN, the text empty or the value null.
+// `field.if_known(name, member)` is optional and left out if the number is NaN or the integer 0, the text or the array
+// empty, or the value null.
 
 template <const_or_not<StepRecord> Step, class Visitor>
 void visit_fields(Step& step, Visitor&& field) {
@@ -58,6 +59,16 @@ void visit_fields(Sample& sample, Visitor&& field) {
   field.required("hypothesis", sample.hypothesis);
 }
 
+template <const_or_not<Resamples> Some, class Visitor>
+void visit_fields(Some& resamples, Visitor&& field) {
+  field.required("metric", resamples.metric);
+  field.required("signature", resamples.signature);
+  field.required("references", resamples.references);
+  field.required("statistics", resamples.statistics);
+  field.required("score", resamples.score);
+  field.required("scores", resamples.scores);
+}
+
 template <const_or_not<EvalRecord> Eval, class Visitor>
 void visit_fields(Eval& eval, Visitor&& field) {
   field.required("update", eval.update);
@@ -74,7 +85,11 @@ void visit_fields(Eval& eval, Visitor&& field) {
   field.if_known("scoring", eval.scoring);
   field("seconds", eval.seconds);
   field("best", eval.best);
+  field.if_known("best_before", eval.best_before);
+  field.if_known("bleu_above_best", eval.above_best.difference);
+  field.if_known("p_value", eval.above_best.p_value);
   field("samples", eval.samples);
+  field.if_known("resamples", eval.resamples);
 }
 
 template <const_or_not<CheckpointFile> File, class Visitor>
@@ -235,6 +250,15 @@ class FieldWriter {
   /// Writes nothing if the value is null.
   void if_known(std::string_view name, const json::value& value) {
     if (!value.is_null()) (*this)(name, value);
+  }
+  /// Writes nothing if the number is 0.
+  void if_known(std::string_view name, std::int64_t value) {
+    if (value != 0) (*this)(name, value);
+  }
+  /// Writes nothing if there are no elements.
+  template <class T>
+  void if_known(std::string_view name, const std::vector<T>& values) {
+    if (!values.empty()) (*this)(name, values);
   }
   void operator()(std::string_view name, double value);
   void operator()(std::string_view name, std::int64_t value) { out_.emplace(name, value); }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "base/records/fields.h"
+#include "base/text.h"
 
 namespace babelring {
 namespace {
@@ -66,6 +67,12 @@ std::string check_origin(const RecordHeader& header) {
 }
 
 }  // namespace
+
+std::string difference_to_best(const EvalRecord& eval) {
+  const std::string than = eval.best_before > 0 ? "update " + grouped(static_cast<double>(eval.best_before))
+                                                : std::string("the best before");
+  return difference_text(eval.above_best, "BLEU", than);
+}
 
 json::object to_json(const Record& record) {
   json::object object;

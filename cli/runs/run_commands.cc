@@ -71,12 +71,13 @@ void RunChoice::declare(CLI::App& command) {
 }
 
 void add_run(CLI::App& app, ConfigReader read_config) {
-  CLI::App* run =
-      app.add_subcommand("run", "Starts, watches, traces and controls runs on a server, and downloads checkpoints");
+  CLI::App* run = app.add_subcommand(
+      "run", "Starts, watches, traces, compares and controls runs on a server, and downloads checkpoints");
   run->require_subcommand(1);
   add_run_submit(*run, std::move(read_config));
   add_run_list(*run);
   add_run_show(*run);
+  add_run_compare(*run);
   add_run_watch(*run);
   add_run_stop(*run);
   add_run_resume(*run);

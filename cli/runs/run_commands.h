@@ -43,7 +43,7 @@ struct RunChoice : ServerChoice {
 /// file, line and column.
 using ConfigReader = std::function<std::string(const std::string& file, const std::vector<std::string>& overrides)>;
 
-/// Adds `nmt run` with the subcommands submit, list, show, watch, stop, resume, logs, checkpoints,
+/// Adds `nmt run` with the subcommands submit, list, show, compare, watch, stop, resume, logs, checkpoints,
 /// download, trace and sync.
 void add_run(CLI::App& app, ConfigReader read_config);
 
@@ -51,6 +51,7 @@ void add_run(CLI::App& app, ConfigReader read_config);
 void add_run_submit(CLI::App& run, ConfigReader read_config);
 void add_run_list(CLI::App& run);
 void add_run_show(CLI::App& run);
+void add_run_compare(CLI::App& run);
 void add_run_watch(CLI::App& run);
 void add_run_stop(CLI::App& run);
 void add_run_resume(CLI::App& run);

@@ -61,7 +61,7 @@ struct LifecycleEvent {
 
 struct HistoryEval {
   std::int64_t attempt = 1, time_ms = 0;
-  EvalRecord eval;  // without samples
+  EvalRecord eval;  // without samples and resamples
 };
 
 struct HistoryCheckpoint {

@@ -42,8 +42,7 @@ void HistoryCollector::thin() {
   const StepThinning thinning(last_update_, std::max(history_.world_size, last_rank + 1));
   steps_ = 0;
   for (auto& [number, rank] : ranks_) {
-    std::erase_if(rank.steps,
-                  [&, rank = number](const HistoryStep& step) { return !thinning.keeps(rank, step.update); });
+    std::erase_if(rank.steps, [&, id = number](const HistoryStep& step) { return !thinning.keeps(id, step.update); });
     steps_ += rank.steps.size();
   }
 }
@@ -51,6 +50,7 @@ void HistoryCollector::thin() {
 void HistoryCollector::add(const RecordHeader& header, const EvalRecord& eval) {
   HistoryEval& added = history_.evals.emplace_back(header.attempt, header.time_ms, eval);
   added.eval.samples.clear();
+  added.eval.resamples.clear();
 }
 
 void HistoryCollector::add(const RecordHeader& header, const CheckpointRecord& checkpoint) {

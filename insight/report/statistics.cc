@@ -31,7 +31,7 @@ double nll_of(const EvalRecord& eval) {
 }
 
 std::string main_set(const RunHistory& history) {
-  const std::string configured = verdict::config_scalar(history.config, "data.valid_set");
+  std::string configured = verdict::config_scalar(history.config, "data.valid_set");
   std::string first;
   for (const HistoryEval& each : history.evals) {
     if (each.eval.set == configured) return configured;

@@ -16,6 +16,7 @@ struct AttentionChoice {
   int layer = -1;  // of the decoder, from 0
   int head = -1;   // from 0
 
+  bool operator==(const AttentionChoice&) const = default;
   /// The layer of a decoder of `layers`.
   int layer_of(int layers) const { return layer >= 0 ? layer : layers > 2 ? layers - 2 : layers - 1; }
   /// Throws UsageFailure naming the option unless the decoder has the layer and the head.

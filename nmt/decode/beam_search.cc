@@ -18,7 +18,7 @@ void for_each_open(std::vector<SentenceBeam>& beams, Use use) {
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> BeamSearch::search(std::span<const std::span<const std::int32_t>> sources,
-                                                        const BeamOptions& options) {
+                                                        const BeamOptions& options, const Observer& observer) {
   options.check();
   if (sources.empty()) return {};
   std::vector<SentenceBeam> beams;
@@ -29,13 +29,13 @@ std::vector<std::vector<Hypothesis>> BeamSearch::search(std::span<const std::spa
   }
   decoder_.start(sources, static_cast<std::int64_t>(sources.size()) * options.beam, max_length);
   const auto open = [](const SentenceBeam& beam) { return !beam.done(); };
-  while (std::any_of(beams.begin(), beams.end(), open)) step(beams, options);
+  while (std::any_of(beams.begin(), beams.end(), open)) step(beams, options, observer);
   std::vector<std::vector<Hypothesis>> found;
   for (const SentenceBeam& beam : beams) found.push_back(beam.n_best());
   return found;
 }
 
-void BeamSearch::step(std::vector<SentenceBeam>& beams, const BeamOptions& options) {
+void BeamSearch::step(std::vector<SentenceBeam>& beams, const BeamOptions& options, const Observer& observer) {
   std::vector<CachedDecoder::Row> rows;
   for_each_open(beams, [&](SentenceBeam& beam, std::size_t sentence) {
     for (SentenceBeam::Live& live : beam.live()) {
@@ -45,17 +45,22 @@ void BeamSearch::step(std::vector<SentenceBeam>& beams, const BeamOptions& optio
       live.row = static_cast<std::int32_t>(rows.size()) - 1;
     }
   });
-  if (options.rules.active()) {
+  const bool by_rules = options.rules.active();
+  if (by_rules) {
     decoder_.step_all(rows);
-    for_each_open(beams, [&](SentenceBeam& beam, std::size_t) { beam.advance(next_by_rules(beam, options)); });
-    return;
+  } else {
+    decoder_.step(rows, SentenceBeam::next_tokens_needed(options));
   }
-  decoder_.step(rows, SentenceBeam::next_tokens_needed(options));
-  for_each_open(beams, [&](SentenceBeam& beam, std::size_t) {
-    std::vector<NextTokens> next;
-    for (const SentenceBeam::Live& live : beam.live()) next.push_back(decoder_.next(live.row));
-    beam.advance(next);
+  for_each_open(beams, [&](SentenceBeam& beam, std::size_t sentence) {
+    beam.advance(by_rules ? next_by_rules(beam, options) : next_by_model(beam));
+    if (observer) observer(sentence, beam);
   });
+}
+
+std::vector<NextTokens> BeamSearch::next_by_model(const SentenceBeam& beam) const {
+  std::vector<NextTokens> next;
+  for (const SentenceBeam::Live& live : beam.live()) next.push_back(decoder_.next(live.row));
+  return next;
 }
 
 std::vector<NextTokens> BeamSearch::next_by_rules(const SentenceBeam& beam, const BeamOptions& options) {

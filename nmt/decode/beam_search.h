@@ -26,15 +26,17 @@ class BeamSearch {
 
   /// Translates `sources` (subword ids without </s>). Returns the n best hypotheses of each source, best first, at
   /// least one. An empty source is translated like any other. Throws UsageFailure if an option is out of range.
+  /// `observer`, unless it is empty, is called after each step with each sentence of that step: its index and its beam.
+  using Observer = std::function<void(std::size_t sentence, const SentenceBeam& beam)>;
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
-                                              const BeamOptions& options);
+                                              const BeamOptions& options, const Observer& observer = {});
 
   /// From the next search on, keeps the attention of the first model, for attention().
   void keep_attention(const std::optional<AttentionChoice>& choice) { decoder_.keep_attention(choice); }
-  /// The attention of translations that the last search found, of each source one (ids without </s>; an empty one has
-  /// no rows).
-  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations) {
-    return decoder_.attention(translations);
+  /// The attention of a translation that the last search, or the present one so far, found for a source (ids without
+  /// </s>).
+  Attention attention(std::size_t sentence, std::span<const std::int32_t> ids) {
+    return decoder_.attention(sentence, ids);
   }
 
   /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.
@@ -44,7 +46,8 @@ class BeamSearch {
   std::size_t packed_bytes() const { return decoder_.packed_bytes(); }
 
  private:
-  void step(std::vector<SentenceBeam>& beams, const BeamOptions& options);
+  void step(std::vector<SentenceBeam>& beams, const BeamOptions& options, const Observer& observer);
+  std::vector<NextTokens> next_by_model(const SentenceBeam& beam) const;
   std::vector<NextTokens> next_by_rules(const SentenceBeam& beam, const BeamOptions& options);
 
   /// The best next tokens of a hypothesis.

@@ -81,6 +81,7 @@ void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources
   }
   self_rows_.clear();
   steps_.clear();
+  keys_.clear();
   queries_ = attention_choice_ ? batch_.make(Shape{max_rows, capacity_ * model_.config().width}, pass.dtype) : Tensor();
 }
 
@@ -116,7 +117,8 @@ std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const 
     input.self.cache = caches_[layer];
     input.memory = encoder_keys_values_[layer];
     inputs.push_back(input);
-    const bool keeps = queries_ && attention_choice_->layer_of(model_.config().decoder_layers) == std::ssize(inputs) - 1;
+    const bool keeps =
+        queries_ && attention_choice_->layer_of(model_.config().decoder_layers) == std::ssize(inputs) - 1;
     if (!keeps) continue;
     const std::int64_t width = model_.config().width;
     inputs.back().queries = queries_.row_slice(0, std::ssize(rows)).column_slice(position_ * width, width);
@@ -181,28 +183,24 @@ std::vector<std::int32_t> CachedDecoder::rows_of(std::size_t sentence, std::span
   return path;
 }
 
-std::vector<Attention> CachedDecoder::attention(std::span<const std::span<const std::int32_t>> translations) {
-  if (!attention_choice_ || !queries_) fail("attention: it was not kept");
-  const std::int64_t width = model_.config().width;
-  const auto layer = static_cast<std::size_t>(attention_choice_->layer_of(model_.config().decoder_layers));
-  const std::vector<float> keys = fetch_floats(backend_, encoder_keys_values_[layer]);
-  std::vector<Attention> found;
-  for (std::size_t i = 0; i < translations.size(); ++i) {
-    const std::int64_t first = source_offsets_[i], tokens = source_offsets_[i + 1] - first;
-    Attention::Part part{.source_pieces = tokens - 1, .weights = {}};
-    const auto of_sentence = std::span(keys).subspan(static_cast<std::size_t>(first * 2 * width),
-                                                     static_cast<std::size_t>(tokens * 2 * width));
-    std::int64_t position = 0;
-    for (const std::int32_t row : rows_of(i, translations[i])) {
-      const ConstTensor query = queries_.row_slice(row, 1).column_slice(position++ * width, width);
-      const std::vector<float> weights = attention_weights(fetch_floats(backend_, query),
-                                                           {.keys = of_sentence, .stride = 2 * width},
-                                                           model_.config().heads, attention_choice_->head);
-      part.weights.insert(part.weights.end(), weights.begin(), weights.end());
-    }
-    found.push_back({.parts = {std::move(part)}});
+Attention CachedDecoder::attention(std::size_t sentence, std::span<const std::int32_t> ids) {
+  if (!queries_) fail("attention: it was not kept");
+  const ModelConfig& model = model_.config();
+  const auto layer = static_cast<std::size_t>(attention_choice_->layer_of(model.decoder_layers));
+  if (keys_.empty()) keys_ = fetch_floats(backend_, encoder_keys_values_[layer]);
+  const std::int64_t first = source_offsets_[sentence], tokens = source_offsets_[sentence + 1] - first;
+  const auto begin = static_cast<std::size_t>(first * 2 * model.width);
+  const AttentionKeys keys{.keys = std::span(keys_).subspan(begin, static_cast<std::size_t>(tokens * 2 * model.width)),
+                           .stride = 2 * model.width};
+  Attention::Part part{.source_pieces = tokens - 1, .weights = {}};
+  std::int64_t position = 0;
+  for (const std::int32_t row : rows_of(sentence, ids)) {
+    const ConstTensor query = queries_.row_slice(row, 1).column_slice(position++ * model.width, model.width);
+    const std::vector<float> weights =
+        attention_weights(fetch_floats(backend_, query), keys, model.heads, attention_choice_->head);
+    part.weights.insert(part.weights.end(), weights.begin(), weights.end());
   }
-  return found;
+  return {.parts = {std::move(part)}};
 }
 
 EnsembleDecoder::EnsembleDecoder(std::span<const EnsembleMember> members, Combination combination, Backend& backend,

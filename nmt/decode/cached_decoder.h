@@ -45,9 +45,9 @@ class CachedDecoder {
 
   /// From the next start() on, keeps what attention() needs: the chosen layer's queries of all steps.
   void keep_attention(const std::optional<AttentionChoice>& choice) { attention_choice_ = choice; }
-  /// The attention of translations of this batch's sources, one each (ids without </s>; an empty one has no rows). The
-  /// rows of the steps must have built them. Throws Failure if they did not, or nothing was kept.
-  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations);
+  /// The attention of a translation of a source of this batch (ids without </s>), whose rows the steps so far must have
+  /// had. Throws Failure if they did not, or nothing was kept.
+  Attention attention(std::size_t sentence, std::span<const std::int32_t> ids);
 
   /// See Context::matmul_input.
   using MatmulInput = std::function<void(const Parameter& weight, ConstTensor x)>;
@@ -82,6 +82,7 @@ class CachedDecoder {
   std::vector<float> all_scores_;  // [rows, vocabulary], if all were computed
   std::optional<AttentionChoice> attention_choice_;
   Tensor queries_;                       // [max rows, capacity * width] of the chosen layer
+  std::vector<float> keys_;              // its part of encoder_keys_values_, once attention() needs it
   std::vector<std::vector<Row>> steps_;  // the rows of each step, if attention is kept
 };
 
@@ -120,8 +121,8 @@ class EnsembleDecoder {
 
   /// As of CachedDecoder, by the first model.
   void keep_attention(const std::optional<AttentionChoice>& choice) { members_.front().keep_attention(choice); }
-  std::vector<Attention> attention(std::span<const std::span<const std::int32_t>> translations) {
-    return members_.front().attention(translations);
+  Attention attention(std::size_t sentence, std::span<const std::int32_t> ids) {
+    return members_.front().attention(sentence, ids);
   }
 
   void observe_inputs(CachedDecoder::MatmulInput observer) { members_.front().observe_inputs(std::move(observer)); }

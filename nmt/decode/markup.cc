@@ -207,6 +207,24 @@ Rendering joined_rendering(const MarkedLine& line, std::span<const Translation> 
 
 }  // namespace
 
+Translation joined_translation(const MarkedLine& line, std::span<const Translation> texts, const Vocabulary& vocabulary,
+                               int n_best) {
+  Translation whole{.parts = 0};
+  std::size_t count = texts.empty() ? 1 : static_cast<std::size_t>(n_best);
+  for (const Translation& text : texts) {
+    whole.source_pieces += text.source_pieces;
+    whole.source_ids.insert(whole.source_ids.end(), text.source_ids.begin(), text.source_ids.end());
+    whole.parts += text.parts;
+    whole.cut_inside_sentence |= text.cut_inside_sentence;
+    if (!text.n_best.empty()) count = std::min(count, text.n_best.size());
+  }
+  const bool is_empty = texts.empty() && line.between.front().empty();
+  for (std::size_t k = 0; k < count && !is_empty; ++k) {
+    whole.n_best.push_back(joined_rendering(line, texts, k, vocabulary));
+  }
+  return whole;
+}
+
 std::vector<Translation> translate_marked(Translator& translator, const Vocabulary& vocabulary,
                                           std::span<const MarkedLine> lines, const TranslateOptions& options) {
   std::vector<std::string> texts;
@@ -219,20 +237,7 @@ std::vector<Translation> translate_marked(Translator& translator, const Vocabula
   for (const MarkedLine& line : lines) {
     const auto parts = std::span(translated).subspan(first, line.texts.size());
     first += parts.size();
-    Translation whole{.parts = 0};
-    std::size_t n_best = parts.empty() ? 1 : static_cast<std::size_t>(options.beam.n_best);
-    for (const Translation& part : parts) {
-      whole.source_pieces += part.source_pieces;
-      whole.source_ids.insert(whole.source_ids.end(), part.source_ids.begin(), part.source_ids.end());
-      whole.parts += part.parts;
-      whole.cut_inside_sentence |= part.cut_inside_sentence;
-      if (!part.n_best.empty()) n_best = std::min(n_best, part.n_best.size());
-    }
-    const bool is_empty = parts.empty() && line.between.front().empty();
-    for (std::size_t k = 0; k < n_best && !is_empty; ++k) {
-      whole.n_best.push_back(joined_rendering(line, parts, k, vocabulary));
-    }
-    translations.push_back(std::move(whole));
+    translations.push_back(joined_translation(line, parts, vocabulary, options.beam.n_best));
   }
   return translations;
 }

@@ -79,8 +79,11 @@ struct TextUnit {
 /// hyphen, or between words an apostrophe or the like, joins are one.
 std::vector<TextUnit> text_units(std::string_view text);
 
-/// Translates lines with tags. Each result is one of Translator::translate() with the tags in its texts;
-/// `options.align` must be given.
+/// The translations of a line's texts as one, with its tags. They must have attention. `n_best`: most translations.
+Translation joined_translation(const MarkedLine& line, std::span<const Translation> texts, const Vocabulary& vocabulary,
+                               int n_best);
+
+/// Translates lines with tags; `options.align` must be given.
 std::vector<Translation> translate_marked(Translator& translator, const Vocabulary& vocabulary,
                                           std::span<const MarkedLine> lines, const TranslateOptions& options);
 

@@ -40,7 +40,7 @@ LinePairs PairInput::next() {
 }
 
 /// Returns false at the end of the text.
-bool PairInput::read(Side& side) {
+bool PairInput::read(Side& side) const {
   RawLine& line = side.line;
   if (!side.reader.next(line)) return false;
   const std::string& file = side.reader.file().string();

@@ -46,7 +46,7 @@ class PairInput {
     LineReader reader;
     RawLine line;
   };
-  bool read(Side& side);
+  bool read(Side& side) const;
   [[noreturn]] void fail_lengths();
   void encode(const Side& side, const std::vector<std::string>& lines, std::vector<std::vector<std::int32_t>>& ids);
 

@@ -32,6 +32,7 @@ struct TokenRules {
   /// Changes the log-probabilities of the pieces that follow `ids`, one for each id of the vocabulary; minus infinity
   /// forbids a piece.
   void apply(std::span<const std::int32_t> ids, std::span<float> log_probabilities) const;
+  bool operator==(const TokenRules&) const = default;
 };
 
 struct BeamOptions {
@@ -50,6 +51,8 @@ struct BeamOptions {
   double penalty(std::int64_t length) const;
   /// Max length of a translation, </s> included; at least 1.
   std::int64_t max_length(std::int64_t source_pieces) const;
+  /// Searches with equal options may share a batch.
+  bool operator==(const BeamOptions&) const = default;
 };
 
 /// A translation as subword ids, without </s>.

@@ -21,6 +21,7 @@ struct SplitSource {
 struct LineSize {
   std::int64_t pieces = std::numeric_limits<std::int64_t>::max();
   std::int64_t sentences = std::numeric_limits<std::int64_t>::max();
+  bool operator==(const LineSize&) const = default;
 };
 
 /// Splits a source (subword ids without </s>) at sentence ends if it exceeds `max_pieces` ids or `whole`. No part has

@@ -44,13 +44,13 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
     std::vector<std::string> texts;
     for (const std::vector<Rendering>& part : parts) {
       texts.push_back(part[k].text);
-      whole.attention.append(part[k].attention);
       whole.score += part[k].score / static_cast<double>(parts.size());
       whole.log_probability += part[k].log_probability;
       whole.complete &= part[k].complete;
       whole.ids.insert(whole.ids.end(), part[k].ids.begin(), part[k].ids.end());
       whole.token_scores.insert(whole.token_scores.end(), part[k].token_scores.begin(), part[k].token_scores.end());
     }
+    for (const std::vector<Rendering>& part : parts) whole.attention.append(part[k].attention);
     whole.text = join_parts(texts);
     n_best.push_back(std::move(whole));
   }
@@ -87,56 +87,96 @@ std::vector<Translation> Translator::translate(const std::vector<std::string>& l
   return translate_ids(std::vector<Source>(ids.begin(), ids.end()), options);
 }
 
-std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options) {
+namespace {
+
+/// The parts of all lines, and what is known of their translations.
+struct OpenParts {
+  std::vector<Source> sources;
+  std::vector<std::size_t> lines;                 // of each part
+  std::vector<std::vector<Rendering>> found;      // of each part; empty until it is translated
+  std::vector<std::string> texts;                 // of each part: the best so far
+  std::vector<std::size_t> first_parts, unfound;  // of each line: its first part; its parts that are not translated
+
+  void add(const SplitSource& split) {
+    first_parts.push_back(sources.size());
+    unfound.push_back(split.parts.size());
+    sources.insert(sources.end(), split.parts.begin(), split.parts.end());
+    lines.resize(sources.size(), first_parts.size() - 1);
+    found.resize(sources.size());
+    texts.resize(sources.size());
+  }
+
+  /// The texts of a line's parts.
+  std::string text(std::size_t line, std::int64_t parts) const {
+    std::vector<std::string> known;
+    for (const std::string& part : std::span(texts).subspan(first_parts[line], static_cast<std::size_t>(parts))) {
+      if (!part.empty()) known.push_back(part);
+    }
+    return join_parts(known);
+  }
+};
+
+}  // namespace
+
+std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options,
+                                                   const TranslationFollower& follower) {
   options.check();
+  search_.keep_attention(options.align);
   std::vector<Translation> translations;
-  std::vector<Source> parts;  // parts of all sources
+  OpenParts open;
   for (const Source& source : sources) {
     const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces, options.whole);
     translations.push_back({.source_pieces = std::ssize(source),
                             .parts = std::ssize(split.parts),
                             .cut_inside_sentence = split.inside_sentence});
     if (options.align) translations.back().source_ids.assign(source.begin(), source.end());
-    parts.insert(parts.end(), split.parts.begin(), split.parts.end());
+    open.add(split);
+    if (split.parts.empty() && follower.finished) follower.finished(translations.size() - 1, translations.back());
   }
-  std::vector<std::vector<Rendering>> found(parts.size());
-  for (const std::vector<std::size_t>& batch : make_batches(parts, options)) {
+  const auto finish = [&](std::size_t part, std::size_t sentence, const std::vector<Hypothesis>& hypotheses) {
+    if (!open.found[part].empty()) return;
+    open.found[part] = rendered(hypotheses);
+    for (Rendering& rendering : open.found[part]) {
+      if (options.align) rendering.attention = search_.attention(sentence, rendering.ids);
+    }
+    open.texts[part] = open.found[part].front().text;
+    const std::size_t line = open.lines[part];
+    if (--open.unfound[line] > 0) return;
+    Translation& translation = translations[line];
+    const auto parts = static_cast<std::size_t>(translation.parts);
+    translation.n_best = joined(std::span(open.found).subspan(open.first_parts[line], parts));
+    if (follower.finished) follower.finished(line, translation);
+  };
+  for (const std::vector<std::size_t>& batch : make_batches(open.sources, options)) {
     std::vector<Source> batch_sources;
-    for (const std::size_t i : batch) batch_sources.push_back(parts[i]);
-    const auto hypotheses = search_.search(batch_sources, options.beam);
-    for (std::size_t j = 0; j < batch.size(); ++j) found[batch[j]] = rendered(hypotheses[j]);
-    if (options.align) align(batch, found, options);
-  }
-  std::size_t first = 0;
-  for (Translation& translation : translations) {
-    const auto count = static_cast<std::size_t>(translation.parts);
-    translation.n_best = joined(std::span(found).subspan(first, count));
-    first += count;
+    for (const std::size_t i : batch) batch_sources.push_back(open.sources[i]);
+    const BeamSearch::Observer observe = [&](std::size_t sentence, const SentenceBeam& beam) {
+      const std::size_t part = batch[sentence], line = open.lines[part];
+      if (beam.done()) {
+        finish(part, sentence, beam.n_best());
+      } else if (follower.step) {
+        follower.step(line, [&] {
+          open.texts[part] = text_of(beam.n_best().front());
+          return open.text(line, translations[line].parts);
+        });
+      }
+    };
+    const auto hypotheses = search_.search(batch_sources, options.beam, observe);
+    for (std::size_t j = 0; j < batch.size(); ++j) finish(batch[j], j, hypotheses[j]);
   }
   return translations;
 }
 
-/// Aligns the translations of the last search, those of equal rank in one pass.
-void Translator::align(std::span<const std::size_t> batch, std::vector<std::vector<Rendering>>& found,
-                       const TranslateOptions& options) {
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(options.beam.n_best); ++rank) {
-    std::vector<Source> translations;
-    for (const std::size_t i : batch) {
-      translations.push_back(rank < found[i].size() ? Source(found[i][rank].ids) : Source());
-    }
-    std::vector<Attention> attention = search_.attention(translations);
-    for (std::size_t j = 0; j < batch.size(); ++j) {
-      if (rank < found[batch[j]].size()) found[batch[j]][rank].attention = std::move(attention[j]);
-    }
-  }
+std::string Translator::text_of(const Hypothesis& hypothesis) const {
+  std::string text = vocabulary_.decode(hypothesis.ids);
+  std::replace(text.begin(), text.end(), '\n', ' ');  // keeps output lines aligned with input lines
+  return text;
 }
 
 std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypotheses) const {
   std::vector<Rendering> n_best;
   for (const Hypothesis& hypothesis : hypotheses) {
-    std::string text = vocabulary_.decode(hypothesis.ids);
-    std::replace(text.begin(), text.end(), '\n', ' ');  // keeps output lines aligned with input lines
-    n_best.push_back({.text = std::move(text),
+    n_best.push_back({.text = text_of(hypothesis),
                       .score = hypothesis.score,
                       .log_probability = hypothesis.log_probability,
                       .complete = hypothesis.complete,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,11 +21,13 @@ struct TranslateOptions {
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
   std::int64_t max_source_pieces = 256;  // longer lines are split and their parts translated separately
-  std::optional<AttentionChoice> align;  // fills Rendering::attention
+  std::optional<AttentionChoice> align;  // fills Rendering::attention and Translation::source_ids
   LineSize whole;                        // larger lines are split too, at sentence ends only (split_source.h)
 
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;
+  /// Lines translated with equal options may share a batch.
+  bool operator==(const TranslateOptions&) const = default;
 };
 
 /// One translation of a line. For a split line the texts of its parts are joined, their scores averaged and their
@@ -52,6 +56,15 @@ struct Translation {
   bool complete() const { return n_best.empty() || n_best.front().complete; }
 };
 
+/// Follows a translation from within translate_ids(). Either function may be empty.
+struct TranslationFollower {
+  /// After each step of the search for a line. text() is the line's best translation so far, which later steps may
+  /// revise; it costs a decoding of its subwords.
+  std::function<void(std::size_t line, const std::function<std::string()>& text)> step = {};
+  /// A line is finished. Called once for each line, when it is, in any order.
+  std::function<void(std::size_t line, const Translation& translation)> finished = {};
+};
+
 /// Translates lines of text. Sorts them by length, longest first, for batching and returns results in input order. Not
 /// thread-safe.
 class Translator {
@@ -68,14 +81,13 @@ class Translator {
 
   /// Translates sources given as subword ids (without </s>), such as a prepared validation set.
   std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
-                                         const TranslateOptions& options);
+                                         const TranslateOptions& options, const TranslationFollower& follower = {});
 
   /// Bytes of the packed weights of all models.
   std::size_t packed_bytes() const { return search_.packed_bytes(); }
 
  private:
-  void align(std::span<const std::size_t> batch, std::vector<std::vector<Rendering>>& found,
-             const TranslateOptions& options);
+  std::string text_of(const Hypothesis& hypothesis) const;
   std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;
 
   const Vocabulary& vocabulary_;

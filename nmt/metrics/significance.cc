@@ -5,8 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <numeric>
 
+#include "base/digest.h"
 #include "base/failure.h"
 
 namespace babelring {
@@ -59,59 +59,6 @@ constexpr Wide wide(std::uint64_t high, std::uint64_t low) {
 }
 
 constexpr Wide pcg_multiplier = wide(0x2360ed051fc65da4ULL, 0x4385df649fccf645ULL);
-
-/// The sum in the order of numpy, which decides the last digits: eight lanes in parts of at most 128, by halves beyond.
-template <class Real>
-Real numpy_sum(const Real* values, std::size_t count) {
-  constexpr std::size_t lanes = 8, max_part = 128;
-  if (count > max_part) {
-    const std::size_t half = count / 2 - count / 2 % lanes;
-    return numpy_sum(values, half) + numpy_sum(values + half, count - half);
-  }
-  if (count < lanes) return std::accumulate(values, values + count, Real{0});
-  std::array<Real, lanes> sums;
-  std::copy_n(values, lanes, sums.begin());
-  std::size_t i = lanes;
-  for (; i + lanes <= count; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += values[i + lane];
-  }
-  const Real sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-  return std::accumulate(values + i, values + count, sum);
-}
-
-template <class Real>
-Real mean(const std::vector<Real>& values) {
-  return numpy_sum(values.data(), values.size()) / static_cast<Real>(values.size());
-}
-
-/// 1/40 of the scores lie on each side of the interval.
-template <class Real>
-ConfidenceInterval interval_of(std::vector<double> scores) {
-  std::sort(scores.begin(), scores.end());
-  const std::vector<Real> values(scores.begin(), scores.end());
-  const std::size_t cut = values.size() / 40;
-  const Real width = values[values.size() - cut - 1] - values[cut];
-  return {.mean = mean(values), .half_width = width / 2};
-}
-
-/// The fraction of samples above what was observed, with the observation itself as one of them (Phipson and Smyth 2010,
-/// "Permutation p-values should never be zero").
-double p_of(std::size_t above, std::size_t samples) {
-  return static_cast<double>(above + 1) / static_cast<double>(samples + 1);
-}
-
-template <class Real>
-double bootstrap_p(const std::vector<double>& a, const std::vector<double>& b, double observed) {
-  std::vector<Real> differences;
-  differences.reserve(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    differences.push_back(std::abs(static_cast<Real>(a[i]) - static_cast<Real>(b[i])));
-  }
-  const Real expected = mean(differences), limit = static_cast<Real>(observed);
-  const auto above = std::count_if(differences.begin(), differences.end(),
-                                   [&](Real difference) { return difference - expected > limit; });
-  return p_of(static_cast<std::size_t>(above), differences.size());
-}
 
 template <class Real>
 void add_row(const Real* row, std::vector<Real>& sums) {
@@ -240,23 +187,24 @@ Bootstrap::Bootstrap(const SentenceStatistics& statistics, const Resampling& res
     for (std::uint32_t i = 0; i < count; ++i) add_row(values.data() + draws.below(count) * width, sums);
     scores_.push_back(statistics.metric().score(std::span<const float>(sums)));
   }
-  // numpy keeps numbers of single precision, which BLEU's are not, and no zeros that were not computed.
-  single_precision_ = std::all_of(scores_.begin(), scores_.end(), [](double score) {
-    return score != 0 && score == static_cast<double>(static_cast<float>(score));
-  });
-}
-
-ConfidenceInterval Bootstrap::interval() const {
-  return single_precision_ ? interval_of<float>(scores_) : interval_of<double>(scores_);
 }
 
 double Bootstrap::p_value(const Bootstrap& baseline) const {
-  if (baseline.scores_.size() != scores_.size()) {
-    fail("bootstrap: {} samples and {}, expected equal numbers", baseline.scores_.size(), scores_.size());
-  }
-  const double observed = std::abs(baseline.score_ - score_);
-  return single_precision_ && baseline.single_precision_ ? bootstrap_p<float>(scores_, baseline.scores_, observed)
-                                                         : bootstrap_p<double>(scores_, baseline.scores_, observed);
+  return paired_p_value(scores_, baseline.scores_, std::abs(baseline.score_ - score_));
+}
+
+Resamples resamples_of(const SentenceStatistics& statistics, const std::vector<std::string>& references,
+                       const Resampling& resampling) {
+  Sha256 texts, values;
+  for (const std::string& reference : references) texts.add(reference).add("\n");
+  values.add(statistics.values().data(), statistics.values().size() * sizeof(double));
+  const Bootstrap bootstrap(statistics, resampling);
+  return {.metric = statistics.metric().name(),
+          .signature = statistics.metric().signature(1),
+          .references = texts.hex(),
+          .statistics = values.hex(),
+          .score = statistics.score(),
+          .scores = bootstrap.scores()};
 }
 
 double randomization_p_value(const SentenceStatistics& baseline, const SentenceStatistics& system,
@@ -277,7 +225,7 @@ double randomization_p_value(const SentenceStatistics& baseline, const SentenceS
                               metric.score(std::span<const double>(exchange.second()));
     if (std::abs(difference) > observed) ++above;
   }
-  return p_of(above, static_cast<std::size_t>(resampling.samples));
+  return p_of_samples(above, static_cast<std::size_t>(resampling.samples));
 }
 
 }  // namespace babelring

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "base/records/resamples.h"
 #include "nmt/metrics/metric.h"
 
 namespace babelring {
@@ -32,11 +34,6 @@ class NumpyDraws {
   int coins_left_ = 0;
 };
 
-/// The mean of bootstrapped scores, and half the width of the range that holds 95 % of them.
-struct ConfidenceInterval {
-  double mean = 0, half_width = 0;
-};
-
 /// How statistics are drawn anew. The default seed is sacreBLEU's.
 struct Resampling {
   std::int64_t samples = 1000;  // at least 1
@@ -51,7 +48,8 @@ class Bootstrap {
   /// Throws Failure if there are no sentences or no samples. Copies what it needs of the statistics.
   Bootstrap(const SentenceStatistics& statistics, const Resampling& resampling);
 
-  ConfidenceInterval interval() const;
+  ConfidenceInterval interval() const { return interval_of(scores_); }
+  const std::vector<double>& scores() const { return scores_; }
   /// The probability, in (0, 1], that resamples of the same process differ from their mean difference by more than the
   /// two systems do. Both must be made with the same Resampling and of the same references.
   double p_value(const Bootstrap& baseline) const;
@@ -59,8 +57,11 @@ class Bootstrap {
  private:
   double score_ = 0;            // of the sentences as they are
   std::vector<double> scores_;  // of the resamples
-  bool single_precision_ = false;
 };
+
+/// All that comparisons of a system with others on these texts, the only references, need. Throws like Bootstrap().
+Resamples resamples_of(const SentenceStatistics& statistics, const std::vector<std::string>& references,
+                       const Resampling& resampling = {});
 
 /// The probability, in (0, 1], that two systems whose sentences are exchanged at random differ by more than they do
 /// (approximate randomisation, two-sided; Riezler and Maxwell 2005). Throws Failure if they differ in their number of

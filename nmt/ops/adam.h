@@ -75,7 +75,7 @@ constexpr void count_update(RowCount& row, const RowPart& update, double ratio) 
 /// number of threads nor the number of ranks.
 struct RowCounters {
   template <class Element>
-  static constexpr std::int64_t words = sizeof(Element) / sizeof(std::int32_t);
+  static constexpr std::int64_t words = std::int64_t{sizeof(Element)} / 4;  // of 32 bits
 
   ConstTensor blocks;  // [blocks of the updated range + 1] i32: block b has pieces blocks[b] to blocks[b + 1]
   ConstTensor pieces;  // [any, words<RowPiece>] i32, in the order of their elements; together they cover the range

@@ -81,7 +81,7 @@ struct LossChunks {
 /// backend is used by one thread.
 class Backend : protected OpInterface<AllOps> {
  public:
-  virtual ~Backend() = default;
+  ~Backend() override = default;
 
   /// Checks and runs the op. Throws Failure (op, field, found shape, expected) if it is invalid.
   template <class Op>

@@ -68,8 +68,14 @@ Result<CudaDevices> find_cuda_module(const std::vector<std::filesystem::path>& f
 const Result<CudaDevices>& find_cuda() {
   static const Result<CudaDevices> devices = [] {
     std::error_code ignored;
+    // This code's own file is the program, or a library that another program loaded.
+    Dl_info own{};
+    ::dladdr(&cuda_module_file, &own);
+    const std::filesystem::path library(own.dli_fname == nullptr ? "" : own.dli_fname);
     const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-    return find_cuda_module({folder / cuda_module_file, folder / "../lib/babelring" / cuda_module_file});
+    return find_cuda_module({folder / cuda_module_file, folder / "../lib/babelring" / cuda_module_file,
+                             library.parent_path() / cuda_module_file,
+                             library.parent_path() / "../babelring" / cuda_module_file});
   }();
   return devices;
 }

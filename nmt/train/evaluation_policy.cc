@@ -106,6 +106,29 @@ void describe_scoring(EvalRecord& record, const json::object& scoring) {
   }
 }
 
+namespace {
+
+/// Says in the record how much better it is than the best evaluation so far, where both have a BLEU.
+void compare_with_best(EvalRecord& record, const TrainingState& state) {
+  if (!std::isfinite(state.best_score)) return;
+  record.best_before = state.best_update;
+  record.above_best.difference = record.sacrebleu - state.best_score;
+  for (const Resamples& own : record.resamples) {
+    const Result<ScoreDifference> compared = compare(own, state.best_resamples);
+    if (compared) record.above_best = *compared;
+  }
+}
+
+/// The resamples by BLEU, which decides on the best; none: empty.
+Resamples by_bleu_of(const EvalRecord& record) {
+  for (const Resamples& own : record.resamples) {
+    if (own.metric == "BLEU") return own;
+  }
+  return {};
+}
+
+}  // namespace
+
 void EvaluationPolicy::note(EvalRecord& record, Evaluation evaluation, TrainingState& state) {
   const bool translated = evaluation == Evaluation::translations;
   describe_scoring(record, state.scoring);
@@ -115,15 +138,20 @@ void EvaluationPolicy::note(EvalRecord& record, Evaluation evaluation, TrainingS
     const double score = by_bleu() ? record.sacrebleu : -record.loss;
     const bool better = score > state.best_score || (score == state.best_score && record.loss < state.best_loss);
     record.best = std::isfinite(record.loss) && better;
+    if (by_bleu()) compare_with_best(record, state);
     if (record.best) {
       state.best_score = score;
       state.best_loss = record.loss;
+      state.best_update = record.update;
+      state.best_resamples = by_bleu_of(record);
       state.evaluations_since_best = 0;
     } else if (patience_after_.fraction(state.progress) >= 1) {
       ++state.evaluations_since_best;
     }
   }
+  if (!record.best) record.resamples.clear();
   newest_ = record;
+  newest_.resamples.clear();
 }
 
 const EvalRecord* EvaluationPolicy::newest(std::int64_t update) const {
@@ -132,6 +160,12 @@ const EvalRecord* EvaluationPolicy::newest(std::int64_t update) const {
 
 bool EvaluationPolicy::out_of_patience(const TrainingState& state) const {
   return patience_ > 0 && state.evaluations_since_best >= patience_;
+}
+
+std::string EvaluationPolicy::patience_text(const TrainingState& state) const {
+  std::string text = fmt::format("{} evaluations without a better one", state.evaluations_since_best);
+  if (std::isnan(newest_.above_best.difference)) return text;
+  return text + fmt::format("; the last, BLEU {:.2f}, is {}", newest_.sacrebleu, difference_to_best(newest_));
 }
 
 void EvaluationPolicy::rewind() {

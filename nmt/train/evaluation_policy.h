@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/records/records.h"
 #include "nmt/train/checkpointing/training_state.h"
@@ -28,13 +29,16 @@ class EvaluationPolicy {
   /// True if the model of this update has already been evaluated so. Translating includes the scores.
   bool done(Evaluation evaluation, std::int64_t update) const;
 
-  /// Notes a new evaluation. Sets `record.best`, `set_digest` and `scoring`, and the best score in `state`: BLEU, or
-  /// minus the loss if BLEU is off. Between equal scores the lower loss is the better one.
+  /// Notes a new evaluation. Sets `record.best`, `set_digest`, `scoring` and the difference to the best one before, and
+  /// the best score in `state`: BLEU, or minus the loss if BLEU is off. Between equal scores the lower loss is the
+  /// better one. A record that is not the best loses its resamples.
   void note(EvalRecord& record, Evaluation evaluation, TrainingState& state);
   /// The newest evaluation if it was made at this update, otherwise null.
   const EvalRecord* newest(std::int64_t update) const;
   /// True if training should end early, see validation.patience.
   bool out_of_patience(const TrainingState& state) const;
+  /// "5 evaluations without a better one; the last, BLEU 31.20, is 0.20 BLEU worse than update 400 (p = 0.38)".
+  std::string patience_text(const TrainingState& state) const;
   /// Forgets evaluations, for training that continues from an older state.
   void rewind();
 

@@ -74,7 +74,9 @@ void Trainer::make_validators() {
     if (parts_.train_sample != nullptr) beside_.push_back({train_sample_set, of_sequences(*parts_.train_sample)});
   } else if (parts_.vocabulary != nullptr && !config.data.valid_set.empty()) {
     const std::string& main_set = config.data.valid_set;
-    validator_ = of_pairs(open_held_out_pairs({main_set, config.data.folder, main_set}, *parts_.vocabulary));
+    EvaluatedSet decisive = open_held_out_pairs({main_set, config.data.folder, main_set}, *parts_.vocabulary);
+    decisive.resampled = true;  // the best of a run is compared with the next, and with that of other runs
+    validator_ = of_pairs(std::move(decisive));
     for (const OtherSet& other : config.validation.others()) {
       auto validator = of_pairs(open_held_out_pairs(other, *parts_.vocabulary));
       json::object scoring = validator->scoring(config);
@@ -227,8 +229,7 @@ std::optional<TrainingEnd> Trainer::end_after(const UpdateResult& last) const {
                        fmt::format("finished: {} of training", counted(config.max_minutes, "minute"))};
   }
   if (evaluations_.out_of_patience(state_)) {
-    return TrainingEnd{EndReason::stopped_early, fmt::format("early stopping: {} evaluations without a better one",
-                                                             state_.evaluations_since_best)};
+    return TrainingEnd{EndReason::stopped_early, "early stopping: " + evaluations_.patience_text(state_)};
   }
   return std::nullopt;
 }

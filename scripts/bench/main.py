@@ -15,6 +15,7 @@ import server_against
 import server_load
 import texts
 import train_step
+import translate_load
 from load_target import Refused
 from runs import program, run
 
@@ -61,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
     )
     server_load.declare(server)
     hostile.declare(server)
+    translate_load.declare(
+        modes.add_parser("translate", help="clients that translate by a server, one sentence a request")
+    )
     return whole
 
 
@@ -99,6 +103,10 @@ def main() -> None:
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
         result = emulate.main(options, options.programs)
+    elif options.mode == "translate":
+        if rest:
+            sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
+        result = translate_load.main(options, options.programs)
     elif options.mode == "server":
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")

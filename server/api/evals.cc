@@ -1,7 +1,10 @@
 #include "server/store/evals.h"
-#include "base/names.h"
+
+#include <algorithm>
+#include <cmath>
 
 #include "base/clock.h"
+#include "base/names.h"
 #include "base/records/records.h"
 #include "server/access/audited.h"
 #include "server/api/body.h"
@@ -14,6 +17,7 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t max_samples = 200, max_sample_bytes = 4096, max_set_bytes = 128, max_signature_bytes = 256;
+constexpr std::size_t max_compared = 20;  // runs with a baseline
 
 EvalSample read_sample(const json::value& value, std::size_t index) {
   Body body(value, fmt::format("samples/{}/", index));
@@ -73,6 +77,78 @@ http::Response show_eval(Service& service, const http::Request& request) {
   const auto eval = valid_id(id, 'e') ? store::find_eval(*reader, id) : std::nullopt;
   if (!eval) throw http::Problem(404, "eval_unknown", fmt::format("no eval '{}'", id));
   return json_response(eval_item(*eval));
+}
+
+namespace {
+
+/// The best validation of a run, with what it is compared by.
+struct ComparedRun {
+  std::string id, name;
+  bool translated = false;  // with BLEU
+  std::vector<store::BestResamples> best;
+
+  const store::BestResamples* by(const std::string& metric) const {
+    const auto found = std::find_if(best.begin(), best.end(),
+                                    [&](const store::BestResamples& one) { return one.resamples.metric == metric; });
+    return found == best.end() ? nullptr : &*found;
+  }
+};
+
+ComparedRun compared_run(store::Reader& reader, const std::string& id) {
+  const store::RunRow run = require_run(reader, id);
+  ComparedRun compared{.id = run.id, .name = run.name.empty() ? run.id : run.name, .best = {}};
+  if (run.best_eval) compared.translated = get_number(eval_item(*run.best_eval), "sacrebleu").has_value();
+  compared.best = store::best_resamples(reader, run.number);
+  return compared;
+}
+
+/// Says in words and numbers how much better `run` is than `baseline`.
+json::object comparison_item(const ComparedRun& run, const ComparedRun& baseline, const std::string& metric) {
+  const store::BestResamples *own = run.by(metric), *base = baseline.by(metric);
+  const auto side = [](const store::BestResamples* of_run) -> json::value {
+    if (of_run == nullptr) return nullptr;
+    return json::object{{"update", of_run->step}, {"score", of_run->resamples.score}};
+  };
+  Result<ScoreDifference> compared =
+      own != nullptr && base != nullptr
+          ? compare(own->resamples, base->resamples)
+          : Error{fmt::format("{} has no resamples of its best validation", own == nullptr ? run.name : baseline.name)};
+  const bool equal = compared && compared->p_value == p_of_equals;
+  const bool tested = compared && !equal && std::isfinite(compared->p_value);
+  return {
+      {"run", run.id},
+      {"metric", metric},
+      {"best", side(own)},
+      {"baseline", side(base)},
+      {"difference", compared ? json::value(compared->difference) : json::value(nullptr)},
+      {"p_value", tested ? json::value(compared->p_value) : json::value(nullptr)},
+      {"equal", equal},
+      {"comparable", compared.ok()},
+      {"text", compared ? difference_text(*compared, metric, baseline.name) : "not comparable: " + compared.error()}};
+}
+
+}  // namespace
+
+/// Compares the best validations of runs with that of the run in the path. Runs that do not translate have no items.
+http::Response compare_runs(Service& service, const http::Request& request) {
+  const std::vector<std::string> others = list_query(request, "with");
+  if (others.empty() || others.size() > max_compared) {
+    throw http::Problem(400, "bad_parameter",
+                        fmt::format("with: expected 1 to {} ids of runs, found {}", max_compared, others.size()));
+  }
+  auto reader = service.store.reader();
+  const ComparedRun baseline = compared_run(*reader, request.parameter("run"));
+  json::array items;
+  for (const std::string& id : others) {
+    const ComparedRun run = compared_run(*reader, id);
+    std::vector<std::string> metrics;
+    metrics.reserve(run.best.size());
+    for (const auto& [step, resamples] : run.best) metrics.push_back(resamples.metric);
+    if (metrics.empty() && run.translated) metrics.emplace_back("BLEU");
+    if (!baseline.translated) metrics.clear();
+    for (const std::string& metric : metrics) items.push_back(comparison_item(run, baseline, metric));
+  }
+  return json_response(json::object{{"items", std::move(items)}});
 }
 
 /// Adds a validation made outside the training run, for example on another set.

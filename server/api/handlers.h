@@ -72,6 +72,7 @@ Response query_metrics(Service& service, const Request& request);
 Response list_evals(Service& service, const Request& request);
 Response add_eval(Service& service, const Request& request);
 Response show_eval(Service& service, const Request& request);
+Response compare_runs(Service& service, const Request& request);
 
 // analysis.cc
 Response show_verdict(Service& service, const Request& request);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <set>
 
@@ -68,6 +69,7 @@ namespace {
 constexpr std::size_t max_records = 10'000;
 constexpr std::size_t max_metric_key_bytes = 128;
 constexpr std::size_t max_names = 64;  // in memory_bytes and in gpu
+constexpr std::size_t max_metric_text_bytes = 256;
 
 /// Throws Problem 422 for record `index`.
 [[noreturn]] void refuse_record(std::size_t index, const std::string& detail) {
@@ -106,6 +108,27 @@ void check_names(const Record& record, std::size_t index) {
   }
 }
 
+void check_resamples(const EvalRecord& eval, std::size_t index) {
+  if (eval.resamples.size() > max_resampled_metrics) {
+    refuse_record(index, fmt::format("resamples: expected at most {} metrics", max_resampled_metrics));
+  }
+  for (std::size_t i = 0; i < eval.resamples.size(); ++i) {
+    const Resamples& by = eval.resamples[i];
+    const auto place = [&](const char* member) { return fmt::format("resamples[{}].{}", i, member); };
+    check_digest(by.references, place("references"), index);
+    check_digest(by.statistics, place("statistics"), index);
+    for (const auto& [member, text] : {std::pair("metric", &by.metric), {"signature", &by.signature}}) {
+      if (!check_name(*text) || text->size() > max_metric_text_bytes) {
+        refuse_record(index,
+                      fmt::format("{}: expected a name of at most {} bytes", place(member), max_metric_text_bytes));
+      }
+    }
+    if (by.scores.empty() || by.scores.size() > max_resamples || !std::isfinite(by.score)) {
+      refuse_record(index, fmt::format("{}: expected 1 to {} numbers and a score", place("scores"), max_resamples));
+    }
+  }
+}
+
 void check_artifact(const ArtifactRecord& artifact, std::size_t index) {
   const auto& kinds = artifact_kinds;
   if (std::find(kinds.begin(), kinds.end(), artifact.artifact) == kinds.end()) {
@@ -131,7 +154,11 @@ void check_record(const Record& record, std::size_t index) {
   check_number("sequence", record.header.sequence, 1);
   check_number("time_ms", record.header.time_ms, 0);
   check_names(record, index);
-  if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check_number("update", eval->update, 0);
+  if (const auto* eval = std::get_if<EvalRecord>(&record.body)) {
+    check_number("update", eval->update, 0);
+    check_number("best_before", eval->best_before, 0);
+    check_resamples(*eval, index);
+  }
   if (const auto* saved = std::get_if<CheckpointRecord>(&record.body)) check_number("update", saved->update, 0);
   if (const auto* artifact = std::get_if<ArtifactRecord>(&record.body)) {
     check_number("update", artifact->update, 0);

@@ -54,6 +54,7 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"GET", "/api/v1/runs/{run}/evals", Scope::read, list_evals, {.lane = Lane::query}},
     {"POST", "/api/v1/runs/{run}/evals", Scope::ingest, add_eval, {.max_body_kib = 4096, .operators_too = true}},
     {"GET", "/api/v1/evals/{eval}", Scope::read, show_eval},
+    {"GET", "/api/v1/runs/{run}/comparison", Scope::read, compare_runs},
     {"GET", "/api/v1/runs/{run}/verdict", Scope::read, show_verdict, {.lane = Lane::query}},
     {"GET", "/api/v1/runs/{run}/report", Scope::read, show_report, {.lane = Lane::query}},
     {"GET", "/api/v1/runs/{run}/what-if", Scope::read, show_what_if, {.lane = Lane::query}},

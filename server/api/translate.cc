@@ -1,5 +1,10 @@
+#include <atomic>
 #include <boost/json/array.hpp>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "server/api/body.h"
 #include "server/api/handlers.h"
@@ -37,15 +42,16 @@ json::array read_lines(Body& body) {
 
 /// Builds the request line for the translator, which gives omitted options the defaults of `nmt translate`. It knows
 /// them all, with their ranges, and refuses others; here are the limits of a server that many share. A request's size
-/// bounds the rest.
-json::object read_request(const http::Request& request) {
+/// bounds the rest. Sets `stream` if the client wants events.
+json::object read_request(const http::Request& request, bool& stream) {
   Body body(request);
+  stream = body.flag("stream").value_or(false);
   json::object line = {{"text", read_lines(body)}, {"max_subwords", max_subwords}};
   const auto beam = body.integer("beam", 1, max_beam);
   const auto nbest = body.integer("nbest", 1, beam.value_or(max_beam));
   if (beam) line["beam"] = *beam;
   if (nbest) line["nbest"] = *nbest;
-  for (const char* name : {"id", "max_subwords", "most_pieces", "n_best"}) {
+  for (const char* name : {"id", "max_subwords", "most_pieces", "n_best", "first"}) {
     if (body.value(name) != nullptr) Body::refuse(name, "unknown member");
   }
   for (auto& [name, value] : body.rest()) line[name] = std::move(value);
@@ -79,19 +85,124 @@ http::Response response_of(const http::Request& request, const std::string& chec
   return json_response(answer);
 }
 
+/// The events of a streamed translation. A client that reads slowly gets only the newest text of a line, so that no
+/// more is kept than the answer has. Thread-safe.
+class TranslationStream : public http::EventSource {
+ public:
+  /// Adds what the translator knows of a line: its `text` so far, or its `item`.
+  void add(const json::object& part) {
+    const std::lock_guard lock(mutex_);
+    if (finished_) return;
+    const std::int64_t line = get_integer(part, "line");
+    const bool complete = part.contains("item");
+    if (complete) {
+      texts_.erase(line);
+      frames_ += frame("item", to_text(part));
+    } else {
+      texts_[line] = frame("text", to_text(part));
+    }
+    wake();
+  }
+  /// Adds the last event.
+  void finish(std::string_view name, const std::string& data) {
+    const std::lock_guard lock(mutex_);
+    texts_.clear();
+    frames_ += frame(name, data);
+    finished_ = true;
+    wake();
+  }
+
+  Frames take() override {
+    const std::lock_guard lock(mutex_);
+    woken_ = false;
+    Frames frames{.text = std::exchange(frames_, {})};
+    for (const auto& [line, text] : texts_) frames.text += text;
+    texts_.clear();
+    return frames;
+  }
+  bool ended() const override {
+    const std::lock_guard lock(mutex_);
+    return finished_ && frames_.empty() && texts_.empty();
+  }
+  void on_ready(std::function<void()> wake) override {
+    const std::lock_guard lock(mutex_);
+    wake_ = std::move(wake);
+    woken_ = false;
+  }
+
+ private:
+  static std::string frame(std::string_view name, std::string_view data) {
+    return fmt::format("event: {}\ndata: {}\n\n", name, data);
+  }
+  void wake() {
+    if (wake_ && !std::exchange(woken_, true)) wake_();
+  }
+
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, std::string> texts_;  // the newest text of each unfinished line, as an event
+  std::string frames_;                         // other events
+  bool finished_ = false, woken_ = false;
+  std::function<void()> wake_;
+};
+
+/// Answers a request with a stream of events, or with a problem if nothing was translated before it.
+class StreamedAnswer {
+ public:
+  StreamedAnswer(std::shared_ptr<const http::Request> request, std::string checkpoint, http::Reply reply)
+      : request_(std::move(request)), checkpoint_(std::move(checkpoint)), reply_(std::move(reply)) {}
+
+  void add(const json::object& part) {
+    start();
+    stream_->add(part);
+  }
+  void finish(translate::JobOutcome outcome) {
+    const bool done = outcome.status == translate::JobOutcome::Status::done;
+    http::Response response = response_of(*request_, checkpoint_, std::move(outcome));
+    if (!done && !started_) return reply_(std::move(response));
+    start();
+    stream_->finish(done ? "done" : "error", std::get<std::string>(response.body));
+  }
+
+ private:
+  void start() {
+    if (started_.exchange(true)) return;
+    http::Response response;
+    response.set("Content-Type", "text/event-stream").set("Cache-Control", "no-store").set("X-Accel-Buffering", "no");
+    response.body = std::shared_ptr<http::EventSource>(stream_);
+    reply_(std::move(response));
+  }
+
+  const std::shared_ptr<const http::Request> request_;
+  const std::string checkpoint_;
+  const http::Reply reply_;
+  const std::shared_ptr<TranslationStream> stream_ = std::make_shared<TranslationStream>();
+  std::atomic<bool> started_ = false;
+};
+
 }  // namespace
 
 void translate_text(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
   const store::CheckpointRow checkpoint =
       artifacts::require_checkpoint(service.store, request->parameter("checkpoint"));
-  json::object line = read_request(*request);
+  bool stream = false;
+  json::object line = read_request(*request, stream);
   std::filesystem::path folder = artifacts::folder_of(service.checkpoint_roots, checkpoint);
   if (service.translators == nullptr) throw http::Problem(503, "no_translator", "this server does not translate");
+  translate::Client client{.owner = request->owner(), .abandoned = [request] { return request->abandoned(); }};
+  translate::Pool::Done done = [request, id = checkpoint.id, reply](translate::JobOutcome outcome) {
+    reply(response_of(*request, id, std::move(outcome)));
+  };
+  if (stream) {
+    const auto answer = std::make_shared<StreamedAnswer>(request, checkpoint.id, reply);
+    client.progress = [answer](const json::object& part) { answer->add(part); };
+    done = [answer](translate::JobOutcome outcome) { answer->finish(std::move(outcome)); };
+  }
   service.translators->translate(
       checkpoint.id, std::move(folder), std::move(line),
-      [request, id = checkpoint.id, reply, held = service.downloads.hold(checkpoint.id)](
-          translate::JobOutcome outcome) { reply(response_of(*request, id, std::move(outcome))); },
-      {request->owner(), [request] { return request->abandoned(); }});
+      [done = std::move(done), held = service.downloads.hold(checkpoint.id)](translate::JobOutcome outcome) {
+        done(std::move(outcome));
+      },
+      std::move(client));
 }
 
 }  // namespace babelring::api

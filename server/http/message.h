@@ -94,7 +94,7 @@ class BodyStream {
   virtual std::string next() = 0;
 };
 
-/// An endless body of server-sent events for one subscriber. take() is called on the session's thread.
+/// A body of server-sent events for one subscriber. take() and ended() are called on the session's thread.
 class EventSource {
  public:
   virtual ~EventSource() = default;
@@ -109,6 +109,8 @@ class EventSource {
   };
   /// The next few pending frames, each complete. Empty if none is pending.
   virtual Frames take() = 0;
+  /// True once the last frame was taken: the connection ends. Endless sources never end.
+  virtual bool ended() const { return false; }
   /// Sets a callback for new frames. It is called from any thread, once until the next take(). It must be cheap, and
   /// may still be called during destruction of the source.
   virtual void on_ready(std::function<void()> wake) = 0;

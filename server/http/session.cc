@@ -269,6 +269,7 @@ asio::awaitable<void> Session::send_events() {
       if (frames.more) co_await asio::post(socket.get_executor(), use_awaitable);
       continue;
     }
+    if (events_->ended()) co_return;
     client_.clear_deadline();
     client_.set_interruptible(true);
     const bool quiet = !woken_ && co_await client_.sleep(limits_.heartbeat);

@@ -1,6 +1,7 @@
 #include "server/store/evals.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <set>
@@ -21,6 +22,23 @@ void visit_columns(Row& eval, Column&& column) {
   column("body", eval.body);
 }
 
+namespace {
+
+void replace_resamples(Database& database, std::int64_t run, const EvalRecord& eval) {
+  database.prepare("DELETE FROM resamples WHERE run = ?").bind(run).run();
+  for (const Resamples& by : eval.resamples) {
+    const std::string_view scores(reinterpret_cast<const char*>(by.scores.data()), by.scores.size() * sizeof(double));
+    database
+        .prepare(
+            "INSERT OR REPLACE INTO resamples(run, metric, step, signature, reference_digest, statistics_digest, "
+            "score, scores) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+        .bind(run, by.metric, eval.update, by.signature, by.references, by.statistics, by.score, Blob{scores})
+        .run();
+  }
+}
+
+}  // namespace
+
 std::string insert_eval(Database& database, std::int64_t run, const Record& record, bool may_be_best) {
   const auto& eval = std::get<EvalRecord>(record.body);
   json::array samples;
@@ -28,11 +46,12 @@ std::string insert_eval(Database& database, std::int64_t run, const Record& reco
     samples.push_back({{"source", sample.source}, {"reference", sample.reference}, {"hypothesis", sample.hypothesis}});
   }
   json::object body = to_json(record);
-  for (const char* member : {"run", "attempt", "sequence", "rank", "host", "time_ms", "kind", "samples"}) {
+  for (const char* member : {"run", "attempt", "sequence", "rank", "host", "time_ms", "kind", "samples", "resamples"}) {
     body.erase(member);
   }
   const bool best = eval.best && may_be_best;
   body["best"] = best;
+  if (best) replace_resamples(database, run, eval);
   std::string id = make_id('e');
   database
       .prepare(
@@ -133,6 +152,23 @@ RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id)
     if (*eval) (*eval)->run = id;
   }
   return evals;
+}
+
+std::vector<BestResamples> best_resamples(Reader& reader, std::int64_t run) {
+  Statement rows = reader.database.prepare(
+      "SELECT step, metric, signature, reference_digest, statistics_digest, score, scores FROM resamples WHERE run = ? "
+      "ORDER BY resample");
+  rows.bind(run);
+  std::vector<BestResamples> best;
+  BestResamples one;
+  Resamples& by = one.resamples;
+  std::string scores;
+  while (rows.next(one.step, by.metric, by.signature, by.references, by.statistics, by.score, scores)) {
+    by.scores.resize(scores.size() / sizeof(double));
+    std::memcpy(by.scores.data(), scores.data(), by.scores.size() * sizeof(double));
+    best.push_back(one);
+  }
+  return best;
 }
 
 std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64_t first, std::int64_t last,

@@ -23,8 +23,8 @@ struct EvalRow {
 };
 
 /// Stores a validation of run number `run` and returns its id. `record` must hold an EvalRecord. With `may_be_best`
-/// false, the validation is never marked as the best, regardless of the record. Call this inside the writer's
-/// transaction. Throws SqlFailure.
+/// false, the validation is never marked as the best, regardless of the record. The resamples of a best validation
+/// replace those of the one before. Call this inside the writer's transaction. Throws SqlFailure.
 std::string insert_eval(Database& database, std::int64_t run, const Record& record, bool may_be_best = true);
 
 /// Up to `limit` evals with a number above `after`, oldest first, without samples. The first of each pair is the
@@ -38,6 +38,14 @@ struct RunEvals {
   std::optional<EvalRow> newest, best;
 };
 RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id);
+
+/// The resamples of a run's best validation by one metric.
+struct BestResamples {
+  std::int64_t step = 0;  // of the validation
+  Resamples resamples;
+};
+/// In the order of the worker's record; empty if the best validation has none.
+std::vector<BestResamples> best_resamples(Reader& reader, std::int64_t run);
 
 /// A training pause: an evaluation or a checkpoint.
 struct PauseRow {

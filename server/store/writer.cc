@@ -55,6 +55,8 @@ std::size_t text_bytes(const EvalRecord& eval) {
   for (const EvalSample& sample : eval.samples) {
     bytes += sizeof sample + sample.source.size() + sample.reference.size() + sample.hypothesis.size();
   }
+  for (const Resamples& by : eval.resamples)
+    bytes += sizeof by + by.signature.size() + by.scores.size() * sizeof(double);
   return bytes;
 }
 std::size_t text_bytes(const CheckpointRecord& checkpoint) {

@@ -1,5 +1,5 @@
-// The load that scripts/bench.sh server puts on a server: ranks that report, and pages that listen. The last line is
-// JSON.
+// The load that scripts/bench.sh server and translate put on a server: ranks that report, pages that listen, and
+// clients that translate. The last line is JSON.
 
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -28,6 +28,8 @@ struct Options {
   std::uint16_t port = 0;
   std::string token, run, tokens;
   int ranks = 4, batch = 1000, updates = 250'000, subscribers = 10'000, seconds = 20;
+  std::string checkpoint, text;  // to translate with, and a file of lines
+  int clients = 64, beam = 5;
 };
 
 std::string path_of(const Options& options) {
@@ -38,6 +40,13 @@ double percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[std::min(values.size() - 1, static_cast<std::size_t>(share * static_cast<double>(values.size())))];
+}
+
+std::vector<std::string> lines_of(const std::string& name) {
+  std::vector<std::string> lines;
+  std::ifstream file(name);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
 }
 
 /// A batch of steps as a worker would send it.
@@ -138,9 +147,7 @@ class Listeners {
  public:
   explicit Listeners(const Options& options) : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     constexpr std::size_t streams_of_a_token = 8;
-    std::vector<std::string> tokens;
-    std::ifstream file(options.tokens);
-    for (std::string line; std::getline(file, line);) tokens.push_back(line);
+    const std::vector<std::string> tokens = lines_of(options.tokens);
     for (int i = 0; i < options.subscribers; ++i) {
       const auto place = static_cast<std::size_t>(i) / streams_of_a_token;
       connections_.push_back(
@@ -239,6 +246,49 @@ void listen(const Options& options) {
             << std::endl;
 }
 
+/// Each client has one sentence on its way at a time. One that is refused comes again after a second, as Retry-After
+/// says, and its time runs on.
+void translate(const Options& options) {
+  const std::vector<std::string> lines = lines_of(options.text), tokens = lines_of(options.tokens);
+  const std::string path = "/api/v1/checkpoints/" + options.checkpoint + "/translate";
+  std::mutex mutex;
+  std::vector<double> taken_ms;
+  std::atomic<int> refused{0}, failed{0};
+  const Stopwatch watch;
+  const auto end = SteadyClock::now() + std::chrono::seconds(options.seconds);
+  const auto ask = [&](std::size_t client) {
+    Connection connection(options.port, tokens.empty() ? options.token : tokens.at(client));
+    for (std::size_t at = client; SteadyClock::now() < end; at += static_cast<std::size_t>(options.clients)) {
+      const std::string body =
+          to_text(json::object{{"text", json::array{json::value(lines[at % lines.size()])}}, {"beam", options.beam}});
+      const Stopwatch one;
+      int status = 0;
+      while ((status = connection.post(path, body)) == 503 && SteadyClock::now() < end) {
+        ++refused;
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+      }
+      if (status != 200 && status != 503) {
+        ++failed;
+        return;
+      }
+      const std::lock_guard lock(mutex);
+      if (status == 200) taken_ms.push_back(one.elapsed_ms());
+    }
+  };
+  std::vector<std::thread> clients;
+  for (int client = 0; client < options.clients; ++client) clients.emplace_back(ask, static_cast<std::size_t>(client));
+  for (std::thread& client : clients) client.join();
+  const double seconds = watch.elapsed_ms() / 1000;
+  std::cout << to_text(json::object{{"clients", options.clients},
+                                    {"sentences", taken_ms.size()},
+                                    {"sentences_per_second", static_cast<double>(taken_ms.size()) / seconds},
+                                    {"p50_ms", percentile(taken_ms, 0.5)},
+                                    {"p99_ms", percentile(taken_ms, 0.99)},
+                                    {"refused", refused.load()},
+                                    {"failed", failed.load()}})
+            << std::endl;
+}
+
 }  // namespace
 }  // namespace babelring::bench
 
@@ -258,9 +308,19 @@ int main(int argc, char** argv) {
   pages->add_option("--tokens", options.tokens, "file with a token a line, each for eight pages; instead of --token")
       ->check(CLI::ExistingFile);
   pages->add_option("--seconds", options.seconds, "for so long")->capture_default_str();
+  auto* texts = app.add_subcommand("translate", "clients that translate, a sentence at a time");
+  texts->add_option("--checkpoint", options.checkpoint, "its id")->required();
+  texts->add_option("--text", options.text, "file of lines")->required()->check(CLI::ExistingFile);
+  texts->add_option("--clients", options.clients, "clients")->check(CLI::PositiveNumber)->capture_default_str();
+  texts->add_option("--beam", options.beam, "hypotheses")->capture_default_str();
+  texts->add_option("--tokens", options.tokens, "file with a token a line, one a client; instead of --token")
+      ->check(CLI::ExistingFile);
+  texts->add_option("--seconds", options.seconds, "for so long")->capture_default_str();
   try {
     app.parse(argc, argv);
-    reports->parsed() ? babelring::bench::ingest(options) : babelring::bench::listen(options);
+    if (reports->parsed()) babelring::bench::ingest(options);
+    if (pages->parsed()) babelring::bench::listen(options);
+    if (texts->parsed()) babelring::bench::translate(options);
     return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

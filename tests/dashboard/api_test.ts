@@ -23,7 +23,7 @@ import {
   startSession,
   tokenKey,
 } from '../../server/dashboard/src/api/session';
-import { EventStream, reconnectMs } from '../../server/dashboard/src/api/stream';
+import { EventStream, postForEvents, reconnectMs, type ServerEvent } from '../../server/dashboard/src/api/stream';
 
 interface Asked {
   path: string;
@@ -272,6 +272,35 @@ describe('a session without storage', () => {
       Object.defineProperty(globalThis, name, { configurable: true, value: full });
     expect(() => setToken('secret', true)).not.toThrow();
     expect(hasToken()).toBe(true);
+  });
+});
+
+describe('a POST answered by events', () => {
+  const events = (...chunks: string[]): Response =>
+    new Response(
+      new ReadableStream({
+        start(controller) {
+          for (const chunk of chunks) controller.enqueue(new TextEncoder().encode(chunk));
+          controller.close();
+        },
+      }),
+    );
+  const seen: ServerEvent[] = [];
+  const post = async (): Promise<void> => postForEvents('/t', { a: 1 }, (event) => seen.push(event));
+  it('calls with each event', async () => {
+    const asked = answerWith(events('event: text\ndata: {"li', 'ne":0}\n\nevent: done\ndata: {}\n\n'));
+    await post();
+    expect(seen.map(({ event, data }) => [event, data])).toEqual([
+      ['text', '{"line":0}'],
+      ['done', '{}'],
+    ]);
+    expect(asked.map(({ method, body }) => [method, body])).toEqual([['POST', '{"a":1}']]);
+  });
+  it('throws a problem before the events, or among them', async () => {
+    answerWith(json({ detail: 'of 700 tokens' }, 422));
+    await expect(post()).rejects.toThrow('of 700 tokens');
+    answerWith(events('event: error\ndata: {"status":500,"detail":"it broke","code":"translator_failed"}\n\n'));
+    await expect(post()).rejects.toMatchObject({ status: 500, message: 'it broke', code: 'translator_failed' });
   });
 });
 

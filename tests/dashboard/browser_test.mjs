@@ -237,6 +237,8 @@ async function checkCompare(page, server) {
     );
     assert.ok((await page.locator('.config-diff mark').count()) > 0);
     assert.ok((await page.locator('[aria-label="Best values"] .best').count()) > 0);
+    const difference = page.getByRole('list', { name: 'Best validations against the baseline' });
+    assert.match(await difference.innerText(), /^\S+: (\d+\.\d\d BLEU (better|worse) than|as good as) \S+/);
   }
   const [download] = await Promise.all([
     page.waitForEvent('download'),

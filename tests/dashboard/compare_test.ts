@@ -5,12 +5,14 @@ import { formatOf, isEval } from '../../server/dashboard/src/lib/format';
 import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
 import {
   bestOf,
+  bestsOf,
   betterOf,
   ComparedRun,
   compareQuery,
   configRows,
   cutText,
   DEFAULT_KEYS,
+  differenceRows,
   evalKeys,
   fullRange,
   parseCompare,
@@ -83,6 +85,28 @@ describe('the evaluations of a run', () => {
     expect(fullRange([run], ['eval:loss', 'eval:loss@general'], view)).toEqual([0, 200]);
     expect(fullRange([run], ['eval:loss'], view)).toEqual([0, 100]);
     expect(fullRange([run], ['loss'], view)).toEqual([0, 1]);
+  });
+});
+
+describe('the difference of the best validations', () => {
+  const run = (id: string, best: string | null): Pick<ComparedRun, 'id' | 'name' | 'run'> => ({
+    id,
+    name: id.toUpperCase(),
+    run: { best: best === null ? null : { ...evaluation(1, 20, 3), id: best } } as ComparedRun['run'],
+  });
+  it('is asked for again where a best validation or a run has changed', () => {
+    expect(bestsOf([run('a', 'e_1')])).toBe('');
+    const before = bestsOf([run('a', 'e_1'), run('b', null)]);
+    expect(bestsOf([run('a', 'e_1'), run('b', null)])).toBe(before);
+    expect(bestsOf([run('a', 'e_1'), run('b', 'e_2')])).not.toBe(before);
+    expect(bestsOf([run('b', null), run('a', 'e_1')])).not.toBe(before);
+  });
+  it('is said of the runs that are still compared', () => {
+    const items = ['b', 'gone', 'c'].map((id) => ({ run: id, text: '0.30 BLEU better than A (p = 0.41)' }));
+    expect(differenceRows([run('a', null), run('b', null), run('c', null)], items)).toEqual([
+      { at: 1, text: 'B: 0.30 BLEU better than A (p = 0.41)' },
+      { at: 2, text: 'C: 0.30 BLEU better than A (p = 0.41)' },
+    ]);
   });
 });
 

@@ -7,7 +7,7 @@ import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/
 import { ema, emptySeries, type Series, stack } from '../../server/dashboard/src/lib/series';
 import type { Export } from '../../server/dashboard/src/api/types';
 import { endOf, FORMATS, progressOf, titleOf } from '../../server/dashboard/src/data/exports';
-import { chosenOf, downloadCommand, linesOf } from '../../server/dashboard/src/views/run_models';
+import { chosenOf, downloadCommand, linesOf, withEvent } from '../../server/dashboard/src/views/run_models';
 import { verdictOf } from '../../server/dashboard/src/views/run_offline';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
 import { matches } from '../../server/dashboard/src/views/run_sections';
@@ -204,6 +204,23 @@ describe('small parts', () => {
     expect(chosenOf('c_2', ['c_3', 'c_2'], 'c_3')).toBe('c_2');
     expect(chosenOf('c_1', ['c_3', 'c_2'], 'c_2')).toBe('c_2'); // c_1 was removed
     expect([chosenOf('', ['c_3'], undefined), chosenOf('c_1', [], undefined)]).toEqual(['c_3', '']);
+  });
+  it('grow with the events of a stream', () => {
+    const [one, two] = [
+      { hyp: '', score: null },
+      { hyp: 'Ein', score: null },
+    ];
+    const item = { hyp: 'Ein Hund.', score: -0.5 };
+    const event = (name: string, data: unknown): { event: string; data: string } => ({
+      event: name,
+      data: JSON.stringify(data),
+    });
+    expect(withEvent([one, two], event('text', { line: 0, text: 'Zwei' })).found).toEqual([
+      { hyp: 'Zwei', score: null },
+      two,
+    ]);
+    expect(withEvent([one, two], event('item', { line: 1, item })).found).toEqual([one, item]);
+    expect(withEvent([one], event('done', { items: [item], ms: 4 }))).toEqual({ found: [item], ms: 4 });
   });
   it('give a command that can be typed', () => {
     expect(downloadCommand('http://h:8080', 'r_1', 'c_2')).toBe(

@@ -94,6 +94,46 @@ class EvaluationTest(EvaluationCase):
         self.assertEqual(missing.returncode, 1)
 
 
+class ComparisonTest(SystemTest):
+    """The best validations of two runs."""
+
+    def test_differences_and_p_values_are_those_of_the_texts(self) -> None:
+        server = self.server()
+        often = ["training.stop_after=60u", "validation.every=20u", "validation.bleu_every=20u"]
+        all_texts = ["validation.max_sentences=40", "validation.samples=40"]
+        said = ""
+        for seed in (1, 2):
+            own = [f"name=s{seed}", f"training.seed={seed}"]
+            said += self.finish_run(f"s{seed}", server=server.address, overrides=[*often, *all_texts, *own]).text()
+        self.assertRegex(said, r"chrF2 [0-9.]+, [0-9.]+ BLEU (better|worse) than update \d+ \(p = [0-9.]+\)")
+        runs = {item["name"]: server.get(f"/api/v1/runs/{item['id']}") for item in server.get("/api/v1/runs")["items"]}
+        access = ["--server", server.address, "--token-file", server.folder / "admin.token"]
+        printed = call("nmt", "run", "compare", "s1", "s2", *access, check=True).stdout
+        items = json.loads(call("nmt", "run", "compare", "s1", "s2", *access, "--json", check=True).stdout)["items"]
+
+        files = []
+        for name, run in sorted(runs.items()):
+            samples = server.get(f"/api/v1/evals/{run['best']['id']}")["samples"]
+            for part in ("hypothesis", "reference"):
+                text = "".join(f"{sample[part]}\n" for sample in samples)
+                (self.folder / f"{name}.{part}").write_text(text, encoding="utf-8")
+            files.append(self.folder / f"{name}.hypothesis")
+        words = ["--reference", self.folder / "s1.reference", "--hypothesis", files[0], "--hypothesis", files[1]]
+        options = ["--metrics", "bleu,chrf", "--paired", "bs", "--json"]
+        scored = json.loads(call("nmt", "score", *words, *options, check=True).stdout)["systems"]
+        self.assertEqual([item["metric"] for item in items], ["BLEU", "chrF2"])
+        for item, base, own in zip(items, scored[0]["scores"], scored[1]["scores"]):
+            self.assertEqual(item["p_value"], own["p_value"])
+            self.assertAlmostEqual(item["difference"], own["score"] - base["score"], 9)
+            self.assertIn(f"s2: {item['text']}\n", printed)
+            self.assertRegex(item["text"], rf"^\d+\.\d\d {item['metric']} (better|worse) than s1 \(p = [0-9.]+\)$")
+
+        self.finish_run("other", server=server.address, overrides=[*often, "name=other", "validation.max_sentences=30"])
+        printed = call("nmt", "run", "compare", "s1", "s1", "other", *access, check=True).stdout
+        self.assertIn("s1: equal to s1 in BLEU\n", printed)
+        self.assertIn("other: not comparable: other validation set\n", printed)
+
+
 class OtherSetsTest(SystemTest):
     """Runs that score two sets."""
 

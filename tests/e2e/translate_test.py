@@ -19,12 +19,6 @@ from system import BIN, call, poison, wait_ended, wait_for
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
 
 
-def processor_ticks(pid: int) -> int:
-    """Processor time of a process, user's and system's, in clock ticks (100 a second)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
-
-
 def serves(pid: int) -> bool:
     """Whether it is a translator that has not ended: one that has no longer shows its command line."""
     try:
@@ -97,8 +91,38 @@ class TranslateTest(SystemTest):
         apart = [item["hyp"] for item in ask(json.dumps({"id": 11, "text": sentences}))["items"]]
         [whole] = ask(json.dumps({"id": 12, "text": [" ".join(sentences)]}))["items"]
         self.assertEqual(whole["hyp"], " ".join(apart), "no line of the training text had several sentences")
+        self.joined_lines_have_the_same_bytes(process)
         process.stdin.close()
         self.assertEqual(process.wait(timeout=120), 0, "it ends with its input")
+
+    def joined_lines_have_the_same_bytes(self, process: subprocess.Popen[str]) -> None:
+        lines = [" ".join(reversed(line.split()[:length])) for length in range(1, 7) for line in LINES[:2]]
+        requests = [
+            {"id": at, "text": [line], "beam": 2 + at % 2, "nbest": 2, "stream": at == 3}
+            for at, line in enumerate(lines)
+        ]
+        refused = {"id": 99, "text": ["cat " * 300], "max_subwords": 9, "first": 7}
+
+        def ask(line: object, answers: int) -> dict[int, dict[str, Any]]:
+            process.stdin.write(json.dumps(line) + "\n")
+            process.stdin.flush()
+            given, partial = {}, []
+            while len(given) < answers:
+                answer = json.loads(process.stdout.readline())
+                (partial.append(answer) if "line" in answer else given.update({answer["id"]: answer}))
+            for one in partial[:-1]:
+                self.assertEqual((one["id"], one["line"], "text" in one), (3, 0, True))
+            if partial:
+                self.assertEqual([partial[-1]["item"]], given[3]["items"])
+                self.assertGreater(len({one["text"] for one in partial[:-1]}), 1, "it grows")
+            return given
+
+        joined = ask([*requests, refused], len(requests) + 1)
+        self.assertIn("text[7]: ", joined.pop(99)["error"]["detail"])
+        for request in requests:
+            alone = ask(request, 1)[request["id"]]
+            self.assertEqual(joined[request["id"]]["items"], alone["items"], request)
+        self.assertIn("1 to 1024", ask([], 1)[0]["error"]["detail"])
 
     def serve(self) -> list[dict[str, Any]]:
         """A server that knows a run with checkpoints; these, the newest first."""
@@ -150,25 +174,17 @@ class TranslateTest(SystemTest):
         wait_ended(both)
 
     def kill_a_busy_translator(self, checkpoint: dict[str, Any]) -> None:
-        """Kills a translator that computes, which the processor time it has taken tells. A request that is answered before the
-        signal arrives is asked again."""
+        """Kills a translator that has a request in work: it is stopped before, so that it cannot answer in time."""
         answers: list[tuple[int, dict[str, Any]]] = []
-        for _ in range(10):
-            self.assertEqual(self.post(checkpoint["id"], text=LINES)[0], 200)
-            [translator] = self.translators()
-            idle = processor_ticks(translator)
-            asking = threading.Thread(
-                target=lambda: answers.append(
-                    self.post(checkpoint["id"], text=["the old cat sees " * 50] * 32, beam=12)
-                )
-            )
-            asking.start()
-            wait_for("a translator at work", lambda: processor_ticks(translator) >= idle + 10 or not asking.is_alive())
-            os.kill(translator, signal.SIGKILL)
-            asking.join()
-            wait_ended([translator])
-            if answers[-1][0] != 200:
-                break
+        [translator] = self.translators()
+        os.kill(translator, signal.SIGSTOP)
+        asking = threading.Thread(target=lambda: answers.append(self.post(checkpoint["id"], text=LINES)))
+        asking.start()
+        running = b'babelring_lane_running_requests{lane="translate"} 1'
+        wait_for("a translator at work", lambda: running in self.at.get_bytes("/metrics"))
+        os.kill(translator, signal.SIGKILL)
+        asking.join()
+        wait_ended([translator])
         status, problem = answers[-1]
         self.assertEqual((status, problem["code"]), (500, "translator_failed"))
         self.assertIn("signal 9", problem["detail"])

@@ -56,6 +56,19 @@ TEST(Console, TellsAValidationFromTheTrainingSample) {
   EXPECT_THAT(log.text(), HasSubstr("training sample after update 50: loss 2.2500, "));
 }
 
+TEST(Console, SaysHowMuchAValidationDiffersFromTheBest) {
+  const LogCapture log;
+  Console console(TrainConfig(), false);
+  EvalRecord eval{.update = 50, .set = "valid", .loss = 2.5, .nll = 1, .sacrebleu = 31.2, .chrf = 55};
+  console.write(eval);
+  EXPECT_THAT(log.text(), HasSubstr("sacreBLEU 31.20, chrF2 55.00 ("));
+  eval.best = true;
+  eval.best_before = 40;
+  eval.above_best = {.difference = 0.3, .p_value = 0.41};
+  console.write(eval);
+  EXPECT_THAT(log.text(), HasSubstr("chrF2 55.00, 0.30 BLEU better than update 40 (p = 0.41), the best so far ("));
+}
+
 /// The next output, of a log line or another program, begins at the front of the bar's line.
 TEST(Console, LeavesTheCursorAtTheStartOfTheBar) {
   TrainConfig config;

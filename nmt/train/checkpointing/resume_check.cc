@@ -216,7 +216,8 @@ void compare_scoring(json::object& checkpoint_state, const TrainingState& stored
   spdlog::info(
       "the checkpoint's scores mean something else ({}): the best evaluation and validation.patience begin anew",
       fmt::join(changes, ", "));
-  for (const char* member : {"best_score", "best_loss"}) checkpoint_state.erase(member);
+  for (const char* member : {"best_score", "best_loss", "best_update", "best_resamples"})
+    checkpoint_state.erase(member);
   checkpoint_state["evaluations_since_best"] = 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "base/files.h"
+#include "base/records/fields.h"
 #include "nmt/checkpoint/tensor_files.h"
 #include "nmt/data/gssm/graph.h"
 
@@ -95,6 +96,13 @@ json::object to_json(const TrainingState& state) {
   object["elapsed_minutes"] = state.elapsed_minutes;
   if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
   if (std::isfinite(state.best_loss)) object["best_loss"] = state.best_loss;
+  if (state.best_update > 0) object["best_update"] = state.best_update;
+  if (!state.best_resamples.scores.empty()) {
+    json::object resamples;
+    FieldWriter field(resamples);
+    visit_fields(state.best_resamples, field);
+    object["best_resamples"] = std::move(resamples);
+  }
   object["evaluations_since_best"] = state.evaluations_since_best;
   if (!state.scoring.empty()) object["scoring"] = state.scoring;
   object["rewinds"] = state.rewinds;
@@ -147,6 +155,14 @@ TrainingState run_state_from_json(const json::object& object) {
   if (object.contains("rewinds")) state.rewinds = integer("rewinds");  // missing in older checkpoints
   if (object.contains("best_score")) state.best_score = number("best_score");
   if (object.contains("best_loss")) state.best_loss = number("best_loss");
+  if (object.contains("best_update")) state.best_update = integer("best_update");
+  if (const json::value* resamples = object.if_contains("best_resamples")) {
+    if (!resamples->is_object()) fail("state.json: member 'best_resamples' is not an object");
+    UnknownMembers unknown;
+    FieldReader field(resamples->get_object(), "best_resamples.", &unknown);
+    visit_fields(state.best_resamples, field);
+    if (!field.finish().empty()) fail("state.json: {}", field.error());
+  }
   if (const json::value* scoring = object.if_contains("scoring")) {
     if (!scoring->is_object()) fail("state.json: member 'scoring' is {}, expected an object", to_text(*scoring));
     state.scoring = scoring->get_object();

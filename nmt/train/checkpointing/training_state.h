@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/records/library_versions.h"
+#include "base/records/resamples.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/data/update_source.h"
 #include "nmt/data/vocabulary.h"
@@ -55,6 +56,10 @@ struct TrainingState {
   double elapsed_minutes = 0;           // training time including earlier attempts
   double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss if BLEU is off
   double best_loss = std::numeric_limits<double>::infinity();    // of that evaluation; decides between equal scores
+  std::int64_t best_update = 0;                                  // of that evaluation; 0: unknown
+  // By BLEU, for comparisons with that evaluation, on rank 0. Without scores: unknown. Other ranks have what they
+  // resumed with.
+  Resamples best_resamples;
   std::int64_t evaluations_since_best = 0;
   // How the scores above are measured: metric, tokenizer, set, its digest and what else changes them, see
   // Validator::scoring(). Only scores with equal members are compared. Empty: unknown, or nothing is validated.

@@ -13,7 +13,7 @@
 #include "base/records/records.h"
 #include "nmt/data/batch_plan.h"
 #include "nmt/decode/translator.h"
-#include "nmt/metrics/chrf.h"
+#include "nmt/metrics/significance.h"
 #include "nmt/parallel/rank_context.h"
 #include "nmt/train/setup/memory_plan.h"
 
@@ -118,7 +118,9 @@ TranslationValidator::TranslationValidator(const TrainConfig& config, const Voca
       part_(rank_part(config, rank.communicator, 0)),
       set_(std::move(set)),
       tokenizer_(resolved(config.validation.tokenizer, set_.text.target)),
-      bleu_({.tokenizer = tokenizer_}) {}
+      bleu_({.tokenizer = tokenizer_}),
+      sacrebleu_(make_metric(MetricKind::bleu, {.bleu = {.tokenizer = tokenizer_}})),
+      chrf_(make_metric(MetricKind::chrf, {})) {}
 
 json::object TranslationValidator::scoring(const TrainConfig& config) const {
   Sha256 digest;
@@ -221,6 +223,7 @@ std::vector<std::string> TranslationValidator::translations(const Model& model, 
 }
 
 void TranslationValidator::score(const std::vector<std::string>& hypotheses, EvalRecord& record) {
+  if (hypotheses.empty()) return;
   std::vector<std::string> references(set_.text.target.begin(),
                                       set_.text.target.begin() + static_cast<std::ptrdiff_t>(hypotheses.size()));
   const std::size_t samples = std::min(hypotheses.size(), static_cast<std::size_t>(config_.validation.samples));
@@ -228,9 +231,13 @@ void TranslationValidator::score(const std::vector<std::string>& hypotheses, Eva
     const std::size_t i = k * hypotheses.size() / samples;  // spread evenly over the set
     record.samples.push_back({.source = set_.text.source[i], .reference = references[i], .hypothesis = hypotheses[i]});
   }
-  record.sacrebleu = bleu_.corpus(hypotheses, {references}).score;
+  const SentenceStatistics by_bleu(*sacrebleu_, hypotheses, {references}), by_chrf(*chrf_, hypotheses, {references});
+  record.sacrebleu = by_bleu.score();
   record.signature = bleu_.signature();
-  record.chrf = Chrf().corpus(hypotheses, {references});
+  record.chrf = by_chrf.score();
+  if (set_.resampled && rank_.communicator.rank() == 0) {
+    record.resamples = {resamples_of(by_bleu, references), resamples_of(by_chrf, references)};
+  }
   const std::string doubt = doubt_of_tokenizer(record.sacrebleu, record.accuracy);
   if (doubt.empty() || part_.rank != 0 || std::exchange(doubted_tokenizer_, true)) return;
   spdlog::warn("{}: {} (validation.tokenizer is {})", evaluation_name(set_.name), doubt, name_of(tokenizer_));

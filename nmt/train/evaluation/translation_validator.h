@@ -9,6 +9,7 @@
 #include "nmt/data/vocabulary.h"
 #include "nmt/layers/context.h"
 #include "nmt/metrics/bleu.h"
+#include "nmt/metrics/metric.h"
 #include "nmt/model/model.h"
 #include "nmt/parallel/rank_context.h"
 #include "nmt/train/evaluation/validator.h"
@@ -56,6 +57,7 @@ struct EvaluatedSet {
   std::string name;
   Corpus corpus;
   ParallelText text;
+  bool resampled = false;  // rank 0 adds Resamples to the records of its translations
 };
 
 /// A set of a prepared folder, such as the validation set, under the name of its records. Throws Failure if it cannot
@@ -97,7 +99,8 @@ class TranslationValidator : public Validator {
   EvaluatedSet set_;
   Tokenizer tokenizer_;  // of bleu_
   Bleu bleu_;
-  bool doubted_tokenizer_ = false;  // a warning has been logged
+  std::unique_ptr<const Metric> sacrebleu_, chrf_;  // of translations
+  bool doubted_tokenizer_ = false;                  // a warning has been logged
 };
 
 }  // namespace babelring

@@ -39,6 +39,10 @@ StepRecord sample_step() {
 std::vector<Record> one_of_each() {
   EvalRecord eval{.update = 10, .set = "valid", .loss = 3, .signature = "nrefs:1|case:mixed"};
   eval.sacrebleu = std::nan("");
+  eval.best_before = 5;
+  eval.above_best = {.difference = -0.1 / 3, .p_value = 0.41};
+  eval.resamples = {{.metric = "BLEU", .signature = "s", .references = "ab", .statistics = "cd", .score = 1.0 / 3}};
+  eval.resamples[0].scores = {100.0 / 3, 2.0 / 3};
   eval.samples = {{"a \"quoted\"\n", "b", "c é"}, {"", "", ""}};
   CheckpointRecord checkpoint{.update = 10, .name = "update-00000010", .folder = "/x"};
   checkpoint.files = {{"weights.safetensors", 1000, "00ff"}};
@@ -111,6 +115,42 @@ TEST(Records, AnUnknownEntropyIsAbsent) {
   EXPECT_EQ(std::get<StepRecord>(back.body).entropy, 1.5);
   EXPECT_EQ(value_of(step, "entropy"), 1.5);
   EXPECT_EQ(value_of(step, "excess"), 0.25);
+}
+
+TEST(Records, OnlyAComparedValidationSaysTheDifference) {
+  const json::object plain = to_json(record_of(EvalRecord{.update = 1, .set = "valid"}));
+  for (const char* member : {"best_before", "bleu_above_best", "p_value", "resamples"}) {
+    EXPECT_FALSE(plain.contains(member)) << member;
+  }
+  EvalRecord eval{.update = 1500, .set = "valid", .best_before = 1000};
+  const auto said = [&](double difference, double p) {
+    eval.above_best = {.difference = difference, .p_value = p};
+    return difference_to_best(eval);
+  };
+  EXPECT_EQ(said(0.296, 0.407), "0.30 BLEU better than update 1,000 (p = 0.41)");
+  EXPECT_EQ(said(-0.3, 0.000999), "0.30 BLEU worse than update 1,000 (p = 0.001)");
+  EXPECT_EQ(said(0.3, std::nan("")), "0.30 BLEU better than update 1,000");
+  EXPECT_EQ(said(0, p_of_equals), "equal to update 1,000 in BLEU");
+  EXPECT_EQ(said(0, std::nan("")), "as good as update 1,000 in BLEU");
+  eval.best_before = 0;
+  EXPECT_EQ(said(0.3, 0.2), "0.30 BLEU better than the best before (p = 0.20)");
+}
+
+TEST(Records, ResamplesOfDifferentTextsOrMetricsDoNotCompare) {
+  const Resamples own{
+      .metric = "BLEU", .signature = "tok:13a", .references = "ab", .statistics = "1", .scores = {1, 2}};
+  const auto error_with = [&](auto change) {
+    Resamples other = own;
+    other.statistics = "2";
+    change(other);
+    const Result<ScoreDifference> compared = compare(other, own);
+    return compared ? std::string() : compared.error();
+  };
+  EXPECT_EQ(error_with([](Resamples&) {}), "");
+  EXPECT_EQ(error_with([](Resamples& other) { other.references = "cd"; }), "other validation set");
+  EXPECT_EQ(error_with([](Resamples& other) { other.signature = "tok:zh"; }), "other signature, tok:zh and tok:13a");
+  EXPECT_EQ(error_with([](Resamples& other) { other.metric = "chrF2"; }), "chrF2 and BLEU");
+  EXPECT_EQ(error_with([](Resamples& other) { other.scores = {1}; }), "1 and 2 resamples");
 }
 
 TEST(Records, AbsentMembersKeepDefaults) {

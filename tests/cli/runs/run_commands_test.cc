@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 
 #include "client/api_client.h"
@@ -57,6 +58,29 @@ TEST(FindRun, ReportsNoMatch) {
               ThrowsMessage<Failure>(HasSubstr("has no run with an id or name that starts with 'tiny'")));
   EXPECT_THAT([] { found("r_01KAJ00000000000000000000Z"); }, ThrowsMessage<ServerRefusal>("server says 404: no run"));
   EXPECT_THROW(found(""), UsageFailure);
+}
+
+TEST(RunCompare, PrintsTheBestAndTheDifferences) {
+  ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
+    const std::string first = "r_01KAJ00000000000000000000A", second = "r_01KAJ00000000000000000000B";
+    if (request.target == "/api/v1/runs/" + first + "/comparison?with=" + second) {
+      return {.body = R"({"items":[{"run":")" + second + R"x(","text":"0.30 BLEU better than a (p = 0.41)"}]})x"};
+    }
+    if (request.target == "/api/v1/runs/" + first) {
+      return {.body = R"({"id":")" + first + R"(","name":"a","best":{"update":400,"sacrebleu":31.2}})"};
+    }
+    return {.body = R"({"id":")" + second + R"(","name":"b","best":{"update":1300,"sacrebleu":31.5}})"};
+  });
+  CLI::App app;
+  add_run_compare(app);
+  ::testing::internal::CaptureStdout();
+  app.parse("compare r_01KAJ00000000000000000000A r_01KAJ00000000000000000000B --server " + server.address());
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(),
+            "RUN  BEST AT   BLEU\n"
+            "a        400  31.20\n"
+            "b      1,300  31.50\n"
+            "b: 0.30 BLEU better than a (p = 0.41)\n");
+  EXPECT_THROW(app.parse("compare r_01KAJ00000000000000000000A"), CLI::ParseError);
 }
 
 }  // namespace

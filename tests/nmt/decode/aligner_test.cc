@@ -85,24 +85,26 @@ class AlignerTest : public testing::TestWithParam<NormPosition> {};
 TEST_P(AlignerTest, AttentionIsThatOfAWholePass) {
   const auto backend = make_cpu_backend(1);
   const TinyModel tiny(*backend, 23, GetParam());
-  const auto sources = made_up_sources({5, 1, 13, 7}, 23), targets = made_up_sources({4, 0, 9, 1}, 23, 8);
+  const auto sources = made_up_sources({5, 1, 13, 7}, 23);
   BeamSearch search(tiny.transformer, *backend);
-  search.search(spans_of(sources), {.beam = 2});
   for (const AttentionChoice choice : {AttentionChoice{.layer = 0, .head = 1}, AttentionChoice{.layer = 1, .head = 0},
                                        AttentionChoice{.layer = 0}, AttentionChoice{}}) {
-    const std::vector<Attention> found = search.attention(spans_of(targets), choice);
-    ASSERT_EQ(found.size(), sources.size());
+    search.keep_attention(choice);
+    const auto found = search.search(spans_of(sources), {.beam = 4, .n_best = 3});
     for (std::size_t s = 0; s < sources.size(); ++s) {
-      const Attention::Part& part = found[s].parts.at(0);
-      ASSERT_EQ(part.source_pieces, std::ssize(sources[s]));
-      ASSERT_EQ(part.target_pieces(), std::ssize(targets[s]));
-      const Matrix expected =
-          whole_pass(tiny.transformer, *backend, sources[s], targets[s], choice.layer_of(2), choice.head);
-      for (std::int64_t i = 0; i < part.target_pieces(); ++i) {
-        const std::span<const float> row = part.row(i);
-        EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-5);
-        for (std::size_t j = 0; j < row.size(); ++j) {
-          EXPECT_NEAR(row[j], expected[static_cast<std::size_t>(i)][j], 1e-5);
+      for (const Hypothesis& hypothesis : found[s]) {
+        const Attention attention = search.attention(s, hypothesis.ids);
+        const Attention::Part& part = attention.parts.at(0);
+        ASSERT_EQ(part.source_pieces, std::ssize(sources[s]));
+        ASSERT_EQ(part.target_pieces(), std::ssize(hypothesis.ids));
+        const Matrix expected =
+            whole_pass(tiny.transformer, *backend, sources[s], hypothesis.ids, choice.layer_of(2), choice.head);
+        for (std::int64_t i = 0; i < part.target_pieces(); ++i) {
+          const std::span<const float> row = part.row(i);
+          EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-5);
+          for (std::size_t j = 0; j < row.size(); ++j) {
+            EXPECT_NEAR(row[j], expected[static_cast<std::size_t>(i)][j], 1e-4);
+          }
         }
       }
     }
@@ -116,11 +118,13 @@ TEST(AlignerTest, RowsSumToOneOnEveryBackendAndInBothPrecisions) {
     const auto backend = make_test_backend(name);
     for (const DType compute : {DType::f32, DType::bf16}) {
       const TinyModel tiny(*backend, 23, NormPosition::pre, 5, compute);
-      const auto sources = made_up_sources({3, 6}, 23), targets = made_up_sources({4, 5}, 23, 8);
+      const auto sources = made_up_sources({3, 6}, 23);
       BeamSearch search(tiny.transformer, *backend);
-      search.search(spans_of(sources), {.beam = 1});
-      for (const Attention& attention : search.attention(spans_of(targets), {})) {
-        const Attention::Part& part = attention.parts.at(0);
+      search.keep_attention(AttentionChoice{});
+      const auto found = search.search(spans_of(sources), {.beam = 2});
+      for (std::size_t s = 0; s < sources.size(); ++s) {
+        const Attention::Part part = search.attention(s, found[s][0].ids).parts.at(0);
+        EXPECT_EQ(part.target_pieces(), std::ssize(found[s][0].ids));
         for (std::int64_t i = 0; i < part.target_pieces(); ++i) {
           const std::span<const float> row = part.row(i);
           EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-5) << name;
@@ -133,13 +137,34 @@ TEST(AlignerTest, RowsSumToOneOnEveryBackendAndInBothPrecisions) {
 TEST(AlignerTest, AnEnsembleIsAlignedByItsFirstModel) {
   const auto backend = make_cpu_backend(1);
   const TinyModel first(*backend), second(*backend, 23, NormPosition::pre, 6);
-  const auto sources = made_up_sources({4}, 23), targets = made_up_sources({3}, 23, 8);
-  BeamSearch alone(first.transformer, *backend);
+  const auto sources = made_up_sources({4}, 23);
   const std::vector<EnsembleMember> members = {{.model = &first.transformer}, {.model = &second.transformer}};
   BeamSearch together(members, Combination::probabilities, *backend);
-  for (BeamSearch* search : {&alone, &together}) search->search(spans_of(sources), {.beam = 1});
-  EXPECT_EQ(alone.attention(spans_of(targets), {}).at(0).parts.at(0).weights,
-            together.attention(spans_of(targets), {}).at(0).parts.at(0).weights);
+  together.keep_attention(AttentionChoice{.layer = 0, .head = 0});
+  const auto found = together.search(spans_of(sources), {.beam = 2});
+  const Matrix expected = whole_pass(first.transformer, *backend, sources[0], found[0][0].ids, 0, 0);
+  const Attention attention = together.attention(0, found[0][0].ids);
+  for (std::int64_t i = 0; i < attention.parts[0].target_pieces(); ++i) {
+    for (std::size_t j = 0; j < 5; ++j) {
+      EXPECT_NEAR(attention.parts[0].row(i)[j], expected[static_cast<std::size_t>(i)][j], 1e-5);
+    }
+  }
+}
+
+TEST(AlignerTest, NeedsStepsThatItKept) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend);
+  const auto sources = made_up_sources({4}, 23);
+  BeamSearch search(tiny.transformer, *backend);
+  const auto ids = search.search(spans_of(sources), {.beam = 2})[0][0].ids;
+  EXPECT_THROW(search.attention(0, ids), Failure);
+  search.keep_attention(AttentionChoice{});
+  search.search(spans_of(sources), {.beam = 2});
+  EXPECT_EQ(search.attention(0, ids).parts.at(0).target_pieces(), std::ssize(ids));
+  EXPECT_THROW(search.attention(0, std::vector<std::int32_t>(ids.size() + 40, 5)), Failure);
+  search.keep_attention(std::nullopt);
+  search.search(spans_of(sources), {.beam = 2});
+  EXPECT_THROW(search.attention(0, ids), Failure);
 }
 
 TEST(AlignerTest, PairsPiecesAndWords) {
@@ -161,7 +186,7 @@ TEST(AlignerTest, RefusesALayerOrHeadThatTheDecoderLacks) {
     AttentionChoice{.head = 4}.check(2, 4);
     FAIL();
   } catch (const UsageFailure& failure) {
-    EXPECT_STREQ(failure.what(), "--alignment-head: found 5, expected 1 to 4: the decoder's heads");
+    EXPECT_STREQ(failure.what(), "alignment-head: found 5, expected 1 to 4: the decoder's heads");
   }
 }
 

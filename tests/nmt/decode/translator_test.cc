@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "nmt/decode/split_source.h"
 #include "tests/nmt/decode/tiny_model.h"
 
@@ -65,6 +67,40 @@ TEST_F(TranslatorTest, TranslatesIdsLikeTheirText) {
   const auto from_ids = translator_.translate_ids(spans_of(ids), {});
   const auto from_text = translator_.translate(lines, {});
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(from_ids[i].text(), from_text[i].text());
+}
+
+TEST_F(TranslatorTest, TellsAFollowerOfEachStepAndLine) {
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const std::string& line : lines) ids.push_back(vocabulary_.encode(line));
+  const auto expected = translator_.translate(lines, {});
+  // Some lines are split, and batches are smaller than the lines.
+  const TranslateOptions options{.batch_tokens = 20, .max_source_pieces = 8};
+  const auto split = translator_.translate(lines, options);
+  std::vector<std::string> finished(lines.size()), last(lines.size());
+  std::vector<int> times(lines.size()), steps(lines.size());
+  const TranslationFollower follower{.step =
+                                         [&](std::size_t line, const std::function<std::string()>& text) {
+                                           EXPECT_EQ(times[line], 0) << "not after the line is finished";
+                                           ++steps[line];
+                                           last[line] = text();
+                                         },
+                                     .finished =
+                                         [&](std::size_t line, const Translation& translation) {
+                                           ++times[line];
+                                           finished[line] = translation.text();
+                                         }};
+  for (const auto& [with, result] : {std::pair(TranslateOptions{}, expected), std::pair(options, split)}) {
+    std::ranges::fill(times, 0);
+    std::ranges::fill(steps, 0);
+    const auto found = translator_.translate_ids(spans_of(ids), with, follower);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_EQ(found[i].text(), result[i].text());
+      EXPECT_EQ(finished[i], result[i].text());
+      EXPECT_EQ(times[i], 1);
+      EXPECT_EQ(steps[i] > 0, result[i].parts > 0) << lines[i];
+    }
+  }
+  EXPECT_FALSE(last[2].empty());
 }
 
 TEST_F(TranslatorTest, ReturnsTheNBestInOrder) {

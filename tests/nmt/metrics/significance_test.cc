@@ -144,6 +144,33 @@ TEST_P(SignificanceTest, PairedTests) {
   });
 }
 
+/// Resamples of two systems give the p-value that their texts give.
+TEST_P(SignificanceTest, ResamplesCompareLikeTheTexts) {
+  const std::vector<Texts> references = text_sets(golden().at("references"));
+  const std::vector<Texts> systems = text_sets(golden().at("systems"));
+  for (const MetricKind kind : {MetricKind::bleu, MetricKind::chrf}) {
+    const std::unique_ptr<Metric> metric = make_metric(kind, {});
+    const auto stored = [&](const Texts& system) {
+      return resamples_of(SentenceStatistics(*metric, system, {references[0]}), references[0]);
+    };
+    const Resamples baseline = stored(systems[0]);
+    const Bootstrap first(SentenceStatistics(*metric, systems[0], {references[0]}), {});
+    for (std::size_t i = 1; i < systems.size(); ++i) {
+      const SentenceStatistics statistics(*metric, systems[i], {references[0]});
+      const Result<ScoreDifference> compared = compare(stored(systems[i]), baseline);
+      ASSERT_TRUE(compared.ok()) << compared.error();
+      EXPECT_EQ(compared->difference, statistics.score() - baseline.score);
+      if (compared->difference == 0) continue;
+      EXPECT_EQ(compared->p_value, Bootstrap(statistics, {}).p_value(first));
+    }
+    EXPECT_EQ(compare(baseline, baseline)->p_value, p_of_equals);
+    Texts other = references[0];
+    other.front() += " more";
+    const Resamples elsewhere = resamples_of(SentenceStatistics(*metric, systems[0], {other}), other);
+    EXPECT_EQ(compare(elsewhere, baseline).error(), "other validation set");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Corpora, SignificanceTest, testing::Range(std::size_t{0}, std::size_t{6}));
 
 TEST(NumpyDrawsTest, EqualsTheGeneratorsOfNumpy) {

@@ -105,6 +105,42 @@ TEST(EvaluationPolicy, TheRecordSaysHowItsScoresAreMeasured) {
   EXPECT_EQ(noted({}).scoring + noted({}).set_digest, "") << "unknown";
 }
 
+TEST(EvaluationPolicy, TheRecordSaysTheDifferenceToTheBestBefore) {
+  EvaluationPolicy policy = make_policy("1u", "1u", 1);
+  TrainingState state;
+  const auto noted = [&](std::int64_t update, double bleu, const char* statistics) {
+    EvalRecord record{.update = update, .loss = 3, .sacrebleu = bleu};
+    record.resamples = {{.metric = "chrF2", .score = 50, .scores = {1}},
+                        {.metric = "BLEU", .statistics = statistics, .score = bleu, .scores = {bleu, bleu + update}}};
+    policy.note(record, Evaluation::translations, state);
+    return record;
+  };
+  const EvalRecord first = noted(10, 20, "a");
+  EXPECT_TRUE(std::isnan(first.above_best.difference)) << "there is no best before";
+  EXPECT_EQ(first.resamples.size(), 2U);
+  EXPECT_EQ(state.best_resamples.metric, "BLEU");
+  state = run_state_from_json(to_json(state));  // as a run that resumes has it
+  const EvalRecord worse = noted(20, 19, "b");
+  EXPECT_EQ(difference_to_best(worse).substr(0, 35), "1.00 BLEU worse than update 10 (p =");
+  EXPECT_TRUE(worse.resamples.empty()) << "only those of the best are compared later";
+  EXPECT_EQ(policy.patience_text(state).substr(0, 97),
+            "1 evaluations without a better one; the last, BLEU 19.00, is 1.00 BLEU worse than update 10 (p = ");
+  EXPECT_EQ(difference_to_best(noted(30, 20, "a")), "equal to update 10 in BLEU");
+  EXPECT_TRUE(noted(40, 21, "c").best);
+  EXPECT_EQ(state.best_update, 40);
+  EXPECT_EQ(state.best_resamples.statistics, "c");
+  EXPECT_EQ(make_policy("1u", "1u", 1).patience_text(state), "0 evaluations without a better one");
+}
+
+TEST(EvaluationPolicy, AnOlderCheckpointHasADifferenceWithoutP) {
+  EvaluationPolicy policy = make_policy("1u", "1u");
+  TrainingState state{.best_score = 20};
+  EvalRecord record{.update = 10, .loss = 3, .sacrebleu = 20.5};
+  record.resamples = {{.metric = "BLEU", .score = 20.5, .scores = {20}}};
+  policy.note(record, Evaluation::translations, state);
+  EXPECT_EQ(difference_to_best(record), "0.50 BLEU better than the best before");
+}
+
 TEST(EvaluationPolicy, PatienceBeginsWhenConfigured) {
   ValidationConfig config;
   config.patience = 2;

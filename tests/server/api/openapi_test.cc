@@ -53,6 +53,8 @@ TEST(OpenApi, DescribesTheResponses) {
   EvalRecord eval;
   eval.update = 1;
   eval.set = "valid";
+  eval.sacrebleu = 20, eval.best = true, eval.best_before = 1, eval.above_best = {.difference = 1, .p_value = 0.5};
+  eval.resamples = {{.metric = "BLEU", .scores = {20}}};
   CheckpointRecord checkpoint;
   checkpoint.update = 1;
   checkpoint.name = "update-00000001";
@@ -83,6 +85,7 @@ TEST(OpenApi, DescribesTheResponses) {
   check(run + "/series?keys=loss", "SeriesPage");
   check(run + "/evals", "EvalPage");
   check("/api/v1/evals/" + stored.fresh.at(1).id, "Eval");
+  check(run + "/comparison?with=" + testing::run_id, "RunComparison");
   check(run + "/ranks", "RankPage");
   check(run + "/logs", "LogPage");
   check(run + "/checkpoints", "CheckpointPage");

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/records/resamples.h"
+#include "tests/server/api_fixture.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
@@ -165,6 +170,102 @@ TEST(RunAnswers, AreTheSameForHeadAndWhenPacked) {
     EXPECT_EQ(packed.headers.at("content-encoding"), "gzip");
     EXPECT_TRUE(packed.headers.at("etag").ends_with("-gzip\""));
   }
+}
+
+class RunComparisonTest : public testing::ApiFixture {
+ protected:
+  /// Reports a validation that is the best of its run, of made-up resamples about `bleu`.
+  void report(
+      const std::string& run, std::int64_t sequence, double bleu, std::string_view statistics,
+      const std::function<void(EvalRecord&)>& change = [](EvalRecord&) {}) {
+    EvalRecord eval{.update = 100 * sequence, .set = "valid", .loss = 3, .sacrebleu = bleu, .chrf = 50, .best = true};
+    Resamples by{.metric = "BLEU", .signature = "tok:13a", .score = bleu};
+    by.references = std::string(64, 'a');
+    by.statistics = std::string(64, statistics[0]);
+    for (int i = 0; i < 1000; ++i) by.scores.push_back(bleu + std::sin(i * bleu));
+    eval.resamples = {by};
+    change(eval);
+    const std::string path = "/api/v1/runs/" + run + "/records";
+    const auto answer = Client(server.port()).post(path, testing::batch_text({testing::record_of(eval, sequence)}));
+    EXPECT_EQ(answer.status, status) << answer.body;
+  }
+  json::array items(const std::string& others) {
+    return get(run_path("/comparison?with=" + others)).at("items").as_array();
+  }
+  std::string text(const std::string& other_run) {
+    const json::array found = items(other_run);
+    return found.empty() ? "nothing" : std::string(found[0].at("text").as_string());
+  }
+  static std::string with_end(char end) {
+    std::string id = run_id;
+    id.back() = end;
+    return id;
+  }
+  const std::string better = with_end('F'), other = with_end('G');
+  int status = 200;
+};
+
+TEST_F(RunComparisonTest, SaysTheDifferenceOfTheBestValidations) {
+  report(run_id, 1, 30.9, "1");
+  report(run_id, 2, 31, "2");
+  report(better, 1, 31.5, "3");
+  const json::array found = items(better);
+  ASSERT_EQ(found.size(), 1U);
+  const json::object& item = found[0].as_object();
+  EXPECT_EQ(item.at("run").as_string(), better);
+  EXPECT_EQ(item.at("metric"), "BLEU");
+  EXPECT_EQ(item.at("difference"), 0.5);
+  EXPECT_EQ(to_text(item.at("baseline")), R"({"update":200,"score":31})") << "the newest best";
+  EXPECT_EQ(to_text(item.at("best")), R"({"update":100,"score":31.5})");
+  std::vector<double> base, own;
+  for (int i = 0; i < 1000; ++i) {
+    base.push_back(31 + std::sin(i * 31.0));
+    own.push_back(31.5 + std::sin(i * 31.5));
+  }
+  const double p = paired_p_value(own, base, 0.5);
+  EXPECT_EQ(item.at("p_value"), p) << "no bit is lost on the way";
+  EXPECT_EQ(item.at("text").as_string(), fmt::format("0.50 BLEU better than {} (p = {:.2f})", run_id, p));
+  EXPECT_FALSE(get(run_path("/evals")).at("items").at(0).as_object().contains("resamples"));
+}
+
+TEST_F(RunComparisonTest, EqualRunsAreEqual) {
+  report(run_id, 1, 31, "1");
+  EXPECT_EQ(text(run_id), "equal to " + run_id + " in BLEU");
+  report(better, 1, 31, "1");
+  EXPECT_EQ(text(better), "equal to " + run_id + " in BLEU");
+  EXPECT_EQ(items(better)[0].at("equal"), true);
+  EXPECT_TRUE(items(better)[0].at("p_value").is_null());
+}
+
+TEST_F(RunComparisonTest, OtherTextsAndOlderWorkersDoNotCompare) {
+  report(run_id, 1, 31, "1");
+  report(better, 1, 30, "2", [](EvalRecord& eval) { eval.resamples[0].references = std::string(64, 'b'); });
+  EXPECT_EQ(text(better), "not comparable: other validation set");
+  EXPECT_EQ(items(better)[0].at("comparable"), false);
+  EXPECT_TRUE(items(better)[0].at("difference").is_null());
+  report(better, 2, 30, "2", [](EvalRecord& eval) { eval.resamples[0].signature = "tok:zh"; });
+  EXPECT_EQ(text(better), "not comparable: other signature, tok:zh and tok:13a");
+  report(other, 1, 30, "2", [](EvalRecord& eval) { eval.resamples.clear(); });
+  EXPECT_EQ(text(other), "not comparable: " + other + " has no resamples of its best validation");
+  report(other, 2, 30, "2", [](EvalRecord& eval) {
+    eval.resamples.clear();
+    eval.sacrebleu = std::nan("");
+  });
+  EXPECT_EQ(items(better + "," + other).size(), 1U) << "nothing is said of a run that does not translate";
+}
+
+TEST_F(RunComparisonTest, RefusesWrongRequestsAndRecords) {
+  report(run_id, 1, 31, "1");
+  Client client(server.port());
+  EXPECT_EQ(client.get(run_path("/comparison")).status, 400);
+  EXPECT_EQ(client.get(run_path("/comparison?with=r_1")).status, 404);
+  EXPECT_EQ(client.get("/api/v1/runs/" + better + "/comparison?with=" + run_id).status, 404);
+  status = 422;
+  report(better, 1, 30, "x");
+  report(better, 1, 30, "1", [](EvalRecord& eval) { eval.resamples[0].scores.resize(1001); });
+  report(better, 1, 30, "1", [](EvalRecord& eval) { eval.resamples[0].scores.clear(); });
+  report(better, 1, 30, "1", [](EvalRecord& eval) { eval.resamples[0].metric = "a\nb"; });
+  report(better, 1, 30, "1", [](EvalRecord& eval) { eval.resamples.resize(5, eval.resamples[0]); });
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class TranslateTest : public ::testing::Test {
     translate::PoolOptions options;
     options.program = BABELRING_BIN_DIR "/fake_translator";
     options.max_helpers = 1;
-    options.queue = 1;
+    options.queue.requests = 1;
     options.deadline = deadline;
     end();
     pool_ = std::make_unique<translate::Pool>(options);
@@ -72,6 +72,49 @@ TEST_F(TranslateTest, AnswersLineByLine) {
   EXPECT_EQ(body.at("items").at(0).at("hyp").as_string(), "cba");
   EXPECT_EQ(body.at("items").at(1).at("hyp").as_string(), "ed");
   EXPECT_FALSE(body.as_object().contains("id"));
+}
+
+TEST_F(TranslateTest, StreamsEvents) {
+  begin();
+  const std::string path = checkpoint("update-00000001");
+  const auto stream = [&](const std::string& text) {
+    Client client(server.port());
+    const std::string body = R"({"stream":true,"text":)" + text + "}";
+    client.send("POST " + path + "/translate HTTP/1.1\r\nHost: localhost\r\n" + testing::authorization() +
+                "Connection: close\r\nContent-Type: application/json\r\nContent-Length: " +
+                std::to_string(body.size()) + "\r\n\r\n" + body);
+    std::string given = client.read_until("no such text: to the end");
+    EXPECT_TRUE(client.closed());
+    return given;
+  };
+  const std::string given = stream(R"(["abc","de"])");
+  EXPECT_TRUE(given.starts_with("HTTP/1.1 200 OK\r\n")) << given;
+  EXPECT_NE(given.find("Content-Type: text/event-stream\r\n"), std::string::npos) << given;
+  std::vector<std::string> events, items;
+  std::string data;
+  for (auto at = given.find("event: "); at != std::string::npos; at = given.find("event: ", at + 1)) {
+    const auto middle = given.find("\ndata: ", at), end = given.find("\n\n", at);
+    ASSERT_TRUE(middle < end) << given;
+    events.push_back(given.substr(at + 7, middle - at - 7));
+    data = given.substr(middle + 7, end - middle - 7);
+    if (events.back() == "item") items.push_back(to_text(parse_json(data).value().at("item").at("hyp")));
+  }
+  ASSERT_FALSE(events.empty()) << given;
+  EXPECT_EQ(events.back(), "done");
+  EXPECT_EQ(std::count(events.begin(), events.end(), "done"), 1);
+  EXPECT_EQ(items, (std::vector<std::string>{"\"cba\"", "\"ed\""}));
+  const auto whole = parse_json(ask(path, R"({"text":["abc","de"],"stream":false})").body).value();
+  EXPECT_EQ(parse_json(data).value(), whole) << "as without a stream";
+
+  const std::string refused = stream(R"(["long"])");
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 422 ")) << "nothing was streamed before: " << refused;
+  const std::string broken = stream(R"(["abc","long"])");
+  EXPECT_TRUE(broken.starts_with("HTTP/1.1 200 OK\r\n")) << broken;
+  const auto error = broken.find("event: error\ndata: ");
+  ASSERT_NE(error, std::string::npos) << broken;
+  EXPECT_NE(broken.find("\"code\":\"too_long\"", error), std::string::npos) << broken;
+  EXPECT_EQ(broken.find("event: done"), std::string::npos);
+  expect_problem(ask(path, R"({"text":["a"],"stream":"yes"})"), 400, "bad_body");
 }
 
 TEST_F(TranslateTest, RefusesWhatIsNoRequest) {

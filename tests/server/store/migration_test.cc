@@ -23,9 +23,10 @@ namespace {
 
 using babelring::testing::run_id;
 
-/// Takes versions 8 to 17 back.
+/// Takes versions 8 to 18 back.
 constexpr const char* without_8 =
-    "DROP TABLE home; DROP TABLE moves; DROP INDEX transitions_untold; ALTER TABLE transitions DROP COLUMN told; "
+    "DROP TABLE resamples; DROP TABLE home; DROP TABLE moves; DROP INDEX transitions_untold; ALTER TABLE transitions "
+    "DROP COLUMN told; "
     "ALTER TABLE runs DROP COLUMN optimizer; ALTER TABLE runs DROP COLUMN bucket_mb; ALTER TABLE runs DROP COLUMN "
     "emulated; ALTER TABLE runs DROP COLUMN data; "
     "ALTER TABLE ranks DROP COLUMN "
@@ -106,6 +107,7 @@ TEST_F(MigrationTest, MakesTheSchemaOfEachReleasedVersionByteForByte) {
       "f58b8b7be6e84015d9068476c84f29c7a0d4916b32176dda623f827921f311cb",
       "100833431cb10aaf123031cdc56e1d9f9560dfc426f28b6c84e36a158ab94548",
       "efe1e97906af039c57411c2bbd7adeb89ab523f7866612f0bb24805073c59c2c",
+      "42d6694edd4e19a1715488e7550a86fa0cb98b2bb93ca346feaea213a361d257",
   };
   static_assert(digests.size() == schema_version);
   Database database(file, Database::Mode::plain);

@@ -23,32 +23,62 @@ void hang() {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(60));
 }
 
-json::value refusal(const json::value& id, const char* code, const std::string& detail) {
-  return {{"id", id}, {"error", json::object{{"code", code}, {"detail", detail}}}};
+void write(const json::value& value) {
+  std::cout << babelring::to_text(value) << std::endl;
 }
 
-json::value answer(const json::object& request) {
-  const json::value id = request.at("id");
-  json::array items;
+void refuse(const json::value& id, const char* code, const std::string& detail) {
+  write({{"id", id}, {"error", json::object{{"code", code}, {"detail", detail}}}});
+}
+
+/// The member of a request that this program refuses; empty if there is none.
+std::string fault_of(const json::object& request) {
   for (const auto& [name, value] : request) {
-    const std::string known = "id text max_subwords beam nbest length_penalty min_length";
-    if (known.find(name) == std::string::npos) {
-      return refusal(id, "bad_request", "unknown member '" + std::string(name) + "'");
-    }
-    if (name == "min_length" && !value.is_int64()) return refusal(id, "bad_request", "min_length: found nonsense");
+    const std::string known = "id text max_subwords beam nbest length_penalty min_length first stream";
+    if (known.find(name) == std::string::npos) return "unknown member '" + std::string(name) + "'";
+    if (name == "min_length" && !value.is_int64()) return "min_length: found nonsense";
   }
+  return "";
+}
+
+/// Translates by turning the letters round. `joined`: number of requests that came in the same line.
+void answer(const json::object& request, std::size_t joined) {
+  const json::value id = request.at("id");
+  const json::value* first = request.if_contains("first");
+  std::int64_t number = first == nullptr ? 0 : first->as_int64();
+  json::array items;
+  if (const std::string fault = fault_of(request); !fault.empty()) return refuse(id, "bad_request", fault);
   for (const json::value& line : request.at("text").as_array()) {
     std::string text(std::string_view(line.as_string()));
-    if (text == "die") kill(getpid(), SIGKILL);
-    if (text == "hang") hang();
-    if (text == "nonsense") return "nonsense";
-    if (text == "long") return refusal(id, "too_long", "text[0]: 700 tokens");
+    if (text == "long") return refuse(id, "too_long", "text[" + std::to_string(number) + "]: 700 tokens");
     std::reverse(text.begin(), text.end());
     // source_pieces is the process id, so that a test knows who answered.
-    items.push_back({{"hyp", text}, {"score", -1.5}, {"source_pieces", getpid()}, {"nbest", json::array()}});
-    if (request.contains("min_length")) items.back().get_object()["min_length"] = request.at("min_length");
+    json::object item = {
+        {"hyp", text}, {"score", -1.5}, {"source_pieces", getpid()}, {"nbest", json::array()}, {"joined", joined}};
+    if (request.contains("min_length")) item["min_length"] = request.at("min_length");
+    if (request.contains("stream")) {
+      for (std::size_t end = 1; end <= text.size(); ++end) {
+        write({{"id", id}, {"line", number}, {"text", text.substr(0, end)}});
+      }
+      write({{"id", id}, {"line", number}, {"item", item}});
+    }
+    items.push_back(std::move(item));
+    ++number;
   }
-  return {{"id", id}, {"ms", 1.5}, {"items", std::move(items)}};
+  write({{"id", id}, {"ms", 1.5}, {"items", std::move(items)}});
+}
+
+/// Answers the requests of a line, unless one of them makes the process fail.
+void answer_all(const json::array& requests) {
+  for (const json::value& request : requests) {
+    for (const json::value& line : request.at("text").as_array()) {
+      const std::string_view text(line.as_string());
+      if (text == "die" || (text == "die-joined" && requests.size() > 1)) kill(getpid(), SIGKILL);
+      if (text == "hang") hang();
+      if (text == "nonsense") return write("nonsense");
+    }
+  }
+  for (const json::value& request : requests) answer(request.as_object(), requests.size());
 }
 
 /// The word that follows `option` on the command line; empty if there is none.
@@ -104,7 +134,7 @@ int main(int argc, char** argv) {
   if (kind == "talks") std::cerr << std::string(300000, 'x') << std::endl;  // more than a pipe holds
   std::cout << R"({"ready":true})" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << babelring::to_text(answer(babelring::parse_json(line).value().as_object())) << std::endl;
+    answer_all(babelring::parse_json(line).value().as_array());
   }
   return 0;
 }

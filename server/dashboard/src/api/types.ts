@@ -8,6 +8,7 @@ export type Schemas = components['schemas'];
 /// The contract allows null for any time; these times are always present.
 type Told<T, K extends keyof T> = Omit<T, K> & Record<K, string>;
 export type Evaluation = Schemas['Eval'];
+export type Difference = Schemas['RunComparison']['items'][number];
 export type Run = Told<Schemas['Run'], 'created_at' | 'started_at' | 'updated_at'>;
 export type Rank = Schemas['RankPage']['items'][number];
 export type Checkpoint = Schemas['Checkpoint'];

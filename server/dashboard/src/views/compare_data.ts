@@ -1,5 +1,5 @@
 import { getAll, getItems, getJson } from '../api/client';
-import type { Evaluation, MetricKey, Run } from '../api/types';
+import type { Difference, Evaluation, MetricKey, Run } from '../api/types';
 import { curves, nonFiniteMarks, points } from '../charts/lines';
 import type { ChartData, Line } from '../charts/plot';
 import { evalsOf, otherSets, setName } from '../data/runs';
@@ -263,6 +263,29 @@ export function bestTable(runs: readonly ComparedRun[], keys: readonly string[])
     ...columns.map((cells) => cells[at]!),
   ]);
   return table('Best values', heads, rows);
+}
+
+/// Tells when the differences of the best validations may have changed: the runs and these validations. '' if there is nothing to compare.
+export function bestsOf(runs: readonly Pick<ComparedRun, 'id' | 'run'>[]): string {
+  return runs.length < 2 ? '' : runs.map(({ id, run }) => `${id}:${run?.best?.id ?? ''}`).join();
+}
+
+type DifferenceRow = { at: number; text: string };
+
+/// How the best validations differ from the baseline's, in the words of the server, of the runs that are still compared.
+export function differenceRows(
+  runs: readonly Pick<ComparedRun, 'id' | 'name'>[],
+  differences: readonly Pick<Difference, 'run' | 'text'>[],
+): DifferenceRow[] {
+  return differences.flatMap(({ run, text }) => {
+    const at = runs.findIndex(({ id }) => id === run);
+    return at < 0 ? [] : [{ at, text: `${runs[at]!.name}: ${text}` }];
+  });
+}
+
+export function differenceList(runs: readonly ComparedRun[], differences: readonly Difference[]): Child {
+  const rows = differenceRows(runs, differences).map(({ at, text }) => h('li', swatch(colorOf(at)), text));
+  return rows.length > 0 ? h('ul.differences', { 'aria-label': 'Best validations against the baseline' }, rows) : null;
 }
 
 export type ConfigRow = { path: string; values: (string | null)[]; differs: boolean };

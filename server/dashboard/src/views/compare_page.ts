@@ -1,7 +1,7 @@
 import '../styles/compare.css';
 import * as compare from './compare_data';
-import { ApiError, explain, getAll } from '../api/client';
-import type { Run } from '../api/types';
+import { ApiError, explain, getAll, getItems } from '../api/client';
+import type { Difference, Run } from '../api/types';
 import type { ChartDefinition } from '../charts/definitions';
 import { tickOf } from '../lib/axes';
 import { checkedOf, type Child, h, instead, keep, replaceChildren, saveBlob } from '../lib/dom';
@@ -9,7 +9,16 @@ import { isEval } from '../lib/format';
 import { hashOf, MAX_COMPARED } from '../lib/routes';
 import { Life } from '../lib/work';
 import { type ChartActions, ChartGrid, followPrinting, Toolbar } from './chart_grid';
-import { bestTable, ComparedRun, type CompareState, configTable, legend, offered, titleOf } from './compare_data';
+import {
+  bestTable,
+  ComparedRun,
+  type CompareState,
+  configTable,
+  differenceList,
+  legend,
+  offered,
+  titleOf,
+} from './compare_data';
 import { options, Owner, type Page, type Place } from './parts';
 import { addShortcuts } from './site_header';
 
@@ -31,6 +40,8 @@ class ComparePage extends Life {
   private problem = '';
   private csvText = CSV;
   private known: readonly Run[] = [];
+  private differences: readonly Difference[] = [];
+  private comparedBests = '';
   private revision = 0;
   private readonly draw = this.onFrame(() => this.drawNow());
 
@@ -118,7 +129,12 @@ class ComparePage extends Life {
         'div.charted',
         { hidden: none },
         h('div.charted', keep(toolbar.element), h('h2.visually-hidden', 'Charts'), keep(charts.element)),
-        h('section.card.section', h('h2', 'Best values ', over), h('div', h('div', bestTable(ready, state.keys)))),
+        h(
+          'section.card.section',
+          h('h2', 'Best values ', over),
+          h('div', h('div', bestTable(ready, state.keys))),
+          differenceList(ready, this.differences),
+        ),
         h(
           'section.card.section',
           h('div.list-head', h('h2', 'Configuration'), h('label.tick', same, ' include equal keys')),
@@ -163,7 +179,29 @@ class ComparePage extends Life {
     this.came();
   }
 
+  /// Asks for the differences of the best validations where they may have changed.
+  private async compareBests(): Promise<void> {
+    const ready = this.runs.filter(({ run }) => run !== null);
+    const bests = compare.bestsOf(ready);
+    if (bests === this.comparedBests) return;
+    this.comparedBests = bests;
+    if (bests === '') this.differences = [];
+    else {
+      const [baseline, ...others] = ready.map(({ id }) => id);
+      const found = await getItems<Difference>(`/runs/${baseline}/comparison?with=${others.join()}`).catch(() => null);
+      if (this.comparedBests !== bests) return; // asked again meanwhile
+      if (found === null) this.comparedBests = ''; // the next load asks again
+      this.differences = found ?? [];
+    }
+    this.open(() => this.redraw())();
+  }
+
   private came(): void {
+    void this.compareBests();
+    this.redraw();
+  }
+
+  private redraw(): void {
     this.revision += 1;
     this.draw();
   }

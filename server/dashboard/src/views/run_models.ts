@@ -1,5 +1,6 @@
 import { BASE, explain, fileOf, getJson, sendJson, sumsOf } from '../api/client';
 import { may } from '../api/session';
+import { postForEvents, type ServerEvent } from '../api/stream';
 import type { Checkpoint, Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { type Child, copyText, h, instead, keep, valueOf } from '../lib/dom';
@@ -306,6 +307,32 @@ const choicesOf = ({ checkpoints, bestCheckpoint }: RunData, chosen: string): Ch
     return h('option', attributes, `${formatCount(row.update)}${best}${score}`);
   });
 
+/// The translations of all lines after an event of their stream. `ms` comes with the last event.
+export function withEvent(
+  found: readonly Translation[],
+  { event, data }: Pick<ServerEvent, 'event' | 'data'>,
+): { found: readonly Translation[]; ms: number | null } {
+  const part = JSON.parse(data) as { line: number; text: string; item: Translation; items: Translation[]; ms: number };
+  if (event === 'done') return { found: part.items, ms: part.ms };
+  const now = event === 'item' ? part.item : { hyp: part.text, score: null };
+  return { found: found.map((old, line) => (line === part.line ? now : old)), ms: null };
+}
+
+/// Shows the translations of lines whenever they have grown. Returns the time in ms; null if the connection was lost.
+async function translateGrowing(
+  path: string,
+  request: { text: string[]; beam: number },
+  show: (found: readonly Translation[]) => void,
+): Promise<number | null> {
+  let ms: number | null = null;
+  let found: readonly Translation[] = request.text.map(() => ({ hyp: '', score: null }));
+  await postForEvents(path, { ...request, stream: true }, (event) => {
+    ({ found, ms } = withEvent(found, event));
+    show(found);
+  });
+  return ms;
+}
+
 const PLACEHOLDER = 'A sentence to translate; several lines for several sentences';
 
 /// Translates text with one of the run's checkpoints.
@@ -328,9 +355,11 @@ export function translation({ data }: RunContext, owner: Owner): Section {
     const beam = Number(form.querySelector<HTMLInputElement>('#translate-beam')!.value);
     const path = `/checkpoints/${chosen()}/translate`;
     try {
-      const answer = await sendJson<{ items: Translation[]; ms: number }>('POST', path, { text: wanted, beam });
-      [lines, found] = [wanted, answer!.items];
-      owner.said = `in ${formatMs(answer!.ms)}`;
+      const ms = await translateGrowing(path, { text: wanted, beam }, (now) => {
+        [lines, found] = [wanted, now];
+        owner.draw();
+      });
+      owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}`;
     } catch (error) {
       owner.said = `Not translated: ${explain(error)}`;
     }

@@ -192,7 +192,9 @@ function best(run: Run): HTMLElement {
     const detail = joined([at, hasSequences(run) ? excess : 'no translation scored']);
     return tile('Best validation loss', formatLoss(found.loss), detail);
   }
-  const newest = last?.sacrebleu ? `last ${formatFixed(last.sacrebleu, 2)}` : '';
+  const p = last?.best_before === found.update ? last.p_value : null;
+  const chance = typeof p === 'number' && p < 1 ? ` (p = ${formatFixed(p, p < 0.01 ? 3 : 2)})` : '';
+  const newest = last?.sacrebleu ? `last ${formatFixed(last.sacrebleu, 2)}${chance}` : '';
   return tile('Best sacreBLEU', formatFixed(found.sacrebleu, 2), joined([at, newest]));
 }
 

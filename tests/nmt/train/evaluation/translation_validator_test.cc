@@ -13,6 +13,7 @@
 #include "nmt/data/batch_plan.h"
 #include "nmt/data/prepare.h"
 #include "nmt/data/text_source.h"
+#include "nmt/metrics/significance.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/setup/task_data.h"
@@ -143,6 +144,54 @@ TEST_F(TranslationValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   EXPECT_EQ(record.teacher_forced_bleu, Bleu().corpus(said, {references}).score);
   EXPECT_GT(record.teacher_forced_bleu, 0);
   EXPECT_TRUE(std::isnan(record.sacrebleu));
+}
+
+/// All sentences are samples, so that the texts of two validations are known.
+TEST_F(TranslationValidatorTest, TheDifferenceToTheBestIsThatOfTheTexts) {
+  config_.validation.every = config_.validation.bleu_every = "30u";
+  config_.validation.samples = held_out_count;
+  config_.training.stop_after = "120u";
+  Collector unbroken;
+  train(unbroken);
+  const auto statistics = [](const Metric& metric, const EvalRecord& record) {
+    std::vector<std::string> hypotheses, references;
+    for (const EvalSample& sample : record.samples) {
+      hypotheses.push_back(sample.hypothesis);
+      references.push_back(sample.reference);
+    }
+    return SentenceStatistics(metric, hypotheses, {references});
+  };
+  const std::unique_ptr<Metric> bleu = make_metric(MetricKind::bleu, {});
+  std::size_t best = 0;
+  int differ = 0;
+  for (std::size_t i = 1; i < unbroken.evaluations.size(); ++i) {
+    const EvalRecord &own = unbroken.evaluations[i], &before = unbroken.evaluations[best];
+    EXPECT_EQ(own.resamples.size(), own.best ? 2U : 0U);
+    EXPECT_EQ(own.best_before, before.update);
+    EXPECT_EQ(own.above_best.difference, own.sacrebleu - before.sacrebleu);
+    const SentenceStatistics now = statistics(*bleu, own), then = statistics(*bleu, before);
+    if (own.sacrebleu != before.sacrebleu) {
+      ++differ;
+      EXPECT_EQ(own.above_best.p_value, Bootstrap(now, {}).p_value(Bootstrap(then, {})));
+    } else {
+      EXPECT_EQ(own.above_best.p_value == p_of_equals, now.equals(then));
+    }
+    if (own.best) best = i;
+  }
+  EXPECT_GT(differ, 0) << "the test has no two validations with other BLEU";
+
+  std::filesystem::remove_all(folder_ / "checkpoints");
+  Collector resumed;
+  for (const char* end : {"30u", "60u", "120u"}) {
+    config_.training.stop_after = end;
+    train(resumed);
+  }
+  const auto said = [](const Collector& records) {
+    std::vector<std::string> texts;
+    for (const EvalRecord& record : records.evaluations) texts.push_back(difference_to_best(record));
+    return texts;
+  };
+  EXPECT_EQ(said(resumed), said(unbroken));
 }
 
 TEST_F(TranslationValidatorTest, AModelThatRepeatsTheReferenceHasNoTeacherForcedBleu) {
