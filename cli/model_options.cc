@@ -145,6 +145,11 @@ TranslateOptions options_with(const TranslateChoices& choices, const LoadedModel
     const PieceTexts texts(*loaded.vocabulary);
     options.glossary = std::make_shared<Glossary>(choices.terms, "glossary", *loaded.vocabulary, texts);
   }
+  options.align = choices.attention();
+  if (options.align) {
+    const ModelConfig& model = require_transformer(*loaded.model).config();
+    options.align->check(model.decoder_layers, model.heads);
+  }
   const std::int64_t longest_trained = std::max(1, loaded.config.data.max_length - 1);  // without </s>
   options.max_source_pieces = std::min(options.max_source_pieces, longest_trained);
   if (choices.split == SplitLines::long_lines) return options;

@@ -25,6 +25,7 @@
 #include "cli/translate_service.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
+#include "nmt/decode/markup.h"
 
 namespace babelring {
 namespace {
@@ -42,13 +43,14 @@ class TranslationInput {
   static constexpr std::size_t kept_bytes = std::size_t{1} << 16;
 
   /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
-  TranslationInput(const std::string& name, Invalid invalid);
+  TranslationInput(const std::string& name, Invalid invalid, MarkupForm markup);
 
   /// Returns up to `count` lines; empty at the end of the input. Errors are read errors and damaged gzip data and,
   /// unless they are replaced, invalid bytes and lines longer than LineReader::longest_bytes. The lines before an error
   /// are returned first; the next call throws Failure naming file and line.
   std::vector<std::string> next(std::int64_t count);
 
+  const std::string& name() const { return name_; }
   /// Logs the numbers of replaced bytes and of lines that were cut, and the first such line, if any.
   void warn_of_replaced() const;
 
@@ -58,6 +60,7 @@ class TranslationInput {
   void repair_line();
   std::string name_;
   Invalid invalid_;
+  MarkupForm markup_;
   LineReader reader_;
   RawLine raw_;
   std::optional<std::string> fault_;
@@ -65,9 +68,10 @@ class TranslationInput {
   std::int64_t cut_lines_ = 0, first_cut_ = 0;
 };
 
-TranslationInput::TranslationInput(const std::string& name, Invalid invalid)
+TranslationInput::TranslationInput(const std::string& name, Invalid invalid, MarkupForm markup)
     : name_(name == "-" ? "standard input" : name),
       invalid_(invalid),
+      markup_(markup),
       reader_(name == "-" ? LineReader(STDIN_FILENO, name_) : LineReader(name)) {}
 
 std::vector<std::string> TranslationInput::next(std::int64_t count) {
@@ -89,8 +93,8 @@ bool TranslationInput::take(std::string& line) {
     repair_line();
   }
   if (fault_ || !*read) return false;
-  if (const std::string_view tag = markup_of(raw_); !tag.empty()) {
-    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text", name_, raw_.number, tag);
+  if (const std::string_view tag = markup_of(raw_); !tag.empty() && markup_ == MarkupForm::none) {
+    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text (--markup)", name_, raw_.number, tag);
   }
   line = std::move(raw_.text);
   return true;
@@ -151,20 +155,32 @@ class TranslationOutput {
       write_json(number, source, translation);
     } else if (arguments_.moses) {
       for (const Rendering& one : translation.n_best) {
-        out_ << fmt::format("{} ||| {} ||| F0= {:.6f} ||| {:.6f}\n", number - 1, one.text, one.log_probability,
-                            one.score);
+        out_ << fmt::format("{} ||| {} ||| F0= {:.6f} ||| {:.6f}{}\n", number - 1, one.text, one.log_probability,
+                            one.score, alignment_of(translation, one));
       }
     } else if (arguments_.model.search.translate.beam.n_best == 1) {
-      out_ << translation.text() << '\n';
+      out_ << translation.text() << (translation.n_best.empty() ? "" : alignment_of(translation, translation.n_best[0]))
+           << '\n';
     } else {
       int rank = 0;
       for (const Rendering& one : translation.n_best) {
-        out_ << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, one.score, one.text);
+        out_ << fmt::format("{}\t{}\t{:.6f}\t{}{}\n", number, ++rank, one.score, one.text,
+                            alignment_of(translation, one));
       }
     }
   }
 
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
  private:
+  bool aligns() const { return arguments_.model.search.alignment != AlignmentKind::none; }
+
+  /// The last field of a translation; empty unless it is asked for.
+  std::string alignment_of(const Translation& translation, const Rendering& rendering) const {
+    if (!aligns()) return "";
+    return " ||| " + alignment_text(translation, rendering, vocabulary_, arguments_.model.search);
+  }
+
   void write_json(std::int64_t number, const std::string& source, const Translation& translation) {
     json::array n_best;
     for (const Rendering& rendering : translation.n_best) {
@@ -173,6 +189,7 @@ class TranslationOutput {
                           {"log_probability", rendering.log_probability},
                           {"complete", rendering.complete}};
       tell_scores(arguments_.model.search, rendering, vocabulary_, one);
+      if (aligns()) add_alignment(one, translation, rendering, vocabulary_, arguments_.model.search.alignment);
       n_best.push_back(std::move(one));
     }
     json::object line = {{"line", number},
@@ -266,6 +283,19 @@ class PrefixInput {
   std::int64_t read_ = 0;
 };
 
+/// Takes the tags out of lines, of which the first has this number. Returns the reason why the line after those of
+/// `marked` cannot be read, or nothing.
+std::optional<std::string> read_marked(const std::string& name, std::int64_t number,
+                                       const std::vector<std::string>& lines, MarkupForm form,
+                                       std::vector<MarkedLine>& marked) {
+  for (const std::string& line : lines) {
+    auto read = read_markup(line, form);
+    if (!read) return fmt::format("{}:{}: {}", name, number + std::ssize(marked), read.error());
+    marked.push_back(std::move(*read));
+  }
+  return std::nullopt;
+}
+
 void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
                      const TranslateOptions& options, TranslationOutput& output, std::ostream& out) {
   // At a terminal translate line by line. For files use large buffers, sorted by length, which is faster.
@@ -277,9 +307,17 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
   if (!arguments.prefix.empty()) prefixes.emplace(arguments.prefix);
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
     const std::vector<Prefix> begin = prefixes ? prefixes->next(lines.size()) : std::vector<Prefix>();
-    const std::vector<Translation> translations = translator.translate(lines, options, begin);
+    std::optional<std::string> fault;
+    std::vector<Translation> translations;
+    if (arguments.model.search.markup == MarkupForm::none) {
+      translations = translator.translate(lines, options, begin);
+    } else {
+      std::vector<MarkedLine> marked;
+      fault = read_marked(input.name(), number + 1, lines, arguments.model.search.markup, marked);
+      translations = translate_marked(translator, output.vocabulary(), marked, options);
+    }
     errno = 0;
-    for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (std::size_t i = 0; i < translations.size(); ++i) {
       counts.add(++number, translations[i]);
       output.write(number, lines[i], translations[i]);
     }
@@ -288,6 +326,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
       fail("{}: cannot be written{}", arguments.output == "-" ? "standard output" : arguments.output,
            errno == 0 ? "" : fmt::format(": {}", std::strerror(errno)));
     }
+    if (fault) throw UsageFailure(*fault);
   }
   if (prefixes) prefixes->require_end();
   counts.report();
@@ -303,6 +342,9 @@ void check_output_form(const TranslateArguments& arguments) {
   if (arguments.as_json && arguments.moses) {
     throw UsageFailure("--n-best-format: found moses and --json, expected one form");
   }
+  if (!arguments.prefix.empty() && search.markup != MarkupForm::none) {
+    throw UsageFailure("--prefix: found --markup, expected one of them");
+  }
   const bool in_columns = search.translate.beam.n_best > 1 && !arguments.as_json && !arguments.moses;
   if (in_columns && search.translate.keep_spacing) {
     throw UsageFailure("--keep-spacing: found n-best lists with tabs between columns, expected --json or moses");
@@ -317,14 +359,15 @@ void translate(TranslateArguments& arguments) {
                     beam.n_best, beam.beam));
   }
   check_output_form(arguments);
-  TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
+  TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail,
+                         arguments.model.search.markup);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
   const TranslateOptions options = arguments.model.translate_with(ensemble);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
-  Translator translator = ensemble.translator(*backend);
   std::ostream& out = arguments.output == "-" ? std::cout : file;
+  Translator translator = ensemble.translator(*backend);
   TranslationOutput output(arguments, *ensemble.models.front().vocabulary, out);
   translate_lines(arguments, input, translator, options, output, out);
 }

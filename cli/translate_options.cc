@@ -212,15 +212,33 @@ void declare(CLI::App& command, std::span<const TranslateOption> options) {
 }
 
 std::vector<TranslateOption> answer_options(TranslateChoices& choices) {
-  return {{.name = "n-best",
-           .help = "translations per line; above 1 prints line, rank, score and text, separated by tabs",
-           .value = &choices.translate.beam.n_best,
-           .low = 1,
-           .high = 1000,
-           .high_in_request = 100,
-           .alias = "nbest"},
-          {"piece-scores", "with --json: the log-probability of each piece", &choices.piece_scores},
-          {"word-scores", "with --json: the log-probability and the confidence of each word", &choices.word_scores}};
+  return {
+      {.name = "n-best",
+       .help = "translations per line; above 1 prints line, rank, score and text, separated by tabs",
+       .value = &choices.translate.beam.n_best,
+       .low = 1,
+       .high = 1000,
+       .high_in_request = 100,
+       .alias = "nbest"},
+      {"alignment",
+       "adds what of the source a translation renders: hard: pairs of words, 0-0 1-1; soft: the attention of each "
+       "piece to those of the source and to </s>; by the (first) model's attention, so approximate unless it was "
+       "trained with alignments",
+       words(choices.alignment,
+             {{"none", AlignmentKind::none}, {"hard", AlignmentKind::hard}, {"soft", AlignmentKind::soft}})},
+      {"alignment-unit", "units of the pairs of --alignment hard in text; --json has both",
+       words(choices.alignment_unit, {{"words", AlignmentUnit::words}, {"pieces", AlignmentUnit::pieces}})},
+      {"alignment-layer",
+       "decoder layer whose attention aligns, from 1; 0: the one of the training, or the one before the last",
+       &choices.alignment_layer, 0, 100, 100},
+      {"alignment-head", "its attention head, from 1; 0: the one of the training, or the mean of all",
+       &choices.alignment_head, 0, 256, 256},
+      {"markup",
+       "the lines have tags, which are put around the aligned words: html, or xliff, the content of a <source>; "
+       "tags that are not closed or cross are errors",
+       words(choices.markup, {{"none", MarkupForm::none}, {"html", MarkupForm::html}, {"xliff", MarkupForm::xliff}})},
+      {"piece-scores", "with --json: the log-probability of each piece", &choices.piece_scores},
+      {"word-scores", "with --json: the log-probability and the confidence of each word", &choices.word_scores}};
 }
 
 bool read_member(std::string_view name, const json::value& value, std::span<const TranslateOption> options) {
@@ -309,6 +327,83 @@ json::array terms_json(const Translation& translation) {
         json::object{{"source", found.term.first}, {"target", found.term.second}, {"missed", found.missed}});
   }
   return terms;
+}
+
+std::optional<AttentionChoice> TranslateChoices::attention() const {
+  if (alignment == AlignmentKind::none && markup == MarkupForm::none) return std::nullopt;
+  return AttentionChoice{.layer = static_cast<int>(alignment_layer) - 1, .head = static_cast<int>(alignment_head) - 1};
+}
+
+namespace {
+
+std::vector<AlignedPair> word_pairs(const Translation& translation, const Rendering& rendering,
+                                    const Vocabulary& vocabulary) {
+  return aligned_words(rendering.attention, word_numbers(translation.source_ids, vocabulary),
+                       word_numbers(rendering.pieces(), vocabulary));
+}
+
+json::array pairs_json(const std::vector<AlignedPair>& pairs) {
+  json::array array;
+  for (const AlignedPair& pair : pairs) array.push_back(json::array{pair.source, pair.target});
+  return array;
+}
+
+json::array pieces_json(const std::vector<std::int32_t>& ids, const Vocabulary& vocabulary) {
+  json::array array;
+  for (const std::int32_t id : ids) array.emplace_back(vocabulary.piece(id));
+  return array;
+}
+
+/// Numbers for people and charts: a weight of attention means nothing beyond four digits.
+double rounded(float weight) {
+  return std::round(static_cast<double>(weight) * 1e4) / 1e4;
+}
+
+/// Calls use(weights) for each target piece, with a weight for each source piece of the line and the last for </s>.
+void for_each_row(const Translation& translation, const Attention& attention, const auto& use) {
+  for (const Attention::Part& part : attention.parts) {
+    for (std::int64_t i = 0; i < part.target_pieces(); ++i) {
+      const std::span<const float> row = part.row(i);
+      std::vector<float> weights(translation.source_ids.size() + 1);
+      std::copy(row.begin(), row.end() - 1, weights.begin() + part.first_source);
+      weights.back() = row.back();
+      use(weights);
+    }
+  }
+}
+
+}  // namespace
+
+std::string alignment_text(const Translation& translation, const Rendering& rendering, const Vocabulary& vocabulary,
+                           const TranslateChoices& choices) {
+  const Attention& attention = rendering.attention;
+  if (choices.alignment == AlignmentKind::hard) {
+    return moses_form(choices.alignment_unit == AlignmentUnit::pieces ? aligned_pieces(attention)
+                                                                      : word_pairs(translation, rendering, vocabulary));
+  }
+  std::string text;
+  for_each_row(translation, attention, [&](const std::vector<float>& weights) {
+    std::string row;
+    for (const float weight : weights) row += fmt::format("{}{}", row.empty() ? "" : ",", rounded(weight));
+    text += (text.empty() ? "" : " ") + row;
+  });
+  return text;
+}
+
+void add_alignment(json::object& object, const Translation& translation, const Rendering& rendering,
+                   const Vocabulary& vocabulary, AlignmentKind kind) {
+  object["alignment"] = pairs_json(word_pairs(translation, rendering, vocabulary));
+  object["piece_alignment"] = pairs_json(aligned_pieces(rendering.attention));
+  object["source_pieces"] = pieces_json(translation.source_ids, vocabulary);
+  object["target_pieces"] = pieces_json(rendering.pieces(), vocabulary);
+  if (kind != AlignmentKind::soft) return;
+  json::array rows;
+  for_each_row(translation, rendering.attention, [&](const std::vector<float>& weights) {
+    json::array row;
+    for (const float weight : weights) row.emplace_back(rounded(weight));
+    rows.push_back(std::move(row));
+  });
+  object["attention"] = std::move(rows);
 }
 
 }  // namespace babelring

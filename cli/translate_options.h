@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,7 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "nmt/decode/translator.h"
+#include "nmt/decode/markup.h"
 
 namespace CLI {
 class App;
@@ -23,6 +25,10 @@ enum class SplitLines {
   long_lines,  // lines of more than --max-source subwords; for models of documents
 };
 
+/// hard: pairs of source and target words or pieces. soft: also the attention.
+enum class AlignmentKind { none, hard, soft };
+enum class AlignmentUnit { words, pieces };
+
 /// A wish for translations, by a command line or a request, without regard to a model.
 struct TranslateChoices {
   TranslateOptions translate;
@@ -30,6 +36,13 @@ struct TranslateChoices {
   std::vector<std::string> suppressed;             // words and pieces that no translation has, see suppress()
   std::vector<Term> terms;                         // of the glossary
   bool piece_scores = false, word_scores = false;  // are told
+  AlignmentKind alignment = AlignmentKind::none;
+  AlignmentUnit alignment_unit = AlignmentUnit::words;   // of what alignment_text() writes
+  std::int64_t alignment_layer = 0, alignment_head = 0;  // from 1; 0: those of AttentionChoice
+  MarkupForm markup = MarkupForm::none;
+
+  /// The attention that the answer needs; none if it needs no alignment.
+  std::optional<AttentionChoice> attention() const;
 };
 
 /// An option of translating: --NAME of a command, and the member NAME of a request, with _ in place of -.
@@ -72,5 +85,14 @@ void tell_scores(const TranslateChoices& choices, const Rendering& rendering, co
                  json::object& answer);
 /// The terms that occur in a line, as JSON.
 json::array terms_json(const Translation& translation);
+/// A hard alignment in Moses' form, "0-0 1-1", or the rows of a soft one in Marian's, by piece and with </s>:
+/// "0.9,0.1 0.2,0.8".
+std::string alignment_text(const Translation& translation, const Rendering& rendering, const Vocabulary& vocabulary,
+                           const TranslateChoices& choices);
+
+/// Adds the members `alignment`, `piece_alignment` (arrays of pairs), `source_pieces`, `target_pieces` and, of a soft
+/// one, `attention`.
+void add_alignment(json::object& object, const Translation& translation, const Rendering& rendering,
+                   const Vocabulary& vocabulary, AlignmentKind kind);
 
 }  // namespace babelring

@@ -62,6 +62,9 @@ json::object translation_json(const Translation& translation, const TranslateCho
                         {"log_probability", rendering.log_probability},
                         {"complete", rendering.complete}};
     tell_scores(choices, rendering, vocabulary, one);
+    if (choices.alignment != AlignmentKind::none) {
+      add_alignment(one, translation, rendering, vocabulary, choices.alignment);
+    }
     n_best.push_back(std::move(one));
   }
   json::object item = {
@@ -85,13 +88,18 @@ struct TranslationService::OpenRequest {
   std::vector<std::string> text;
   std::vector<Prefix> prefixes;  // of each line, or none
   TranslateChoices choices;
-  TranslateOptions options;                    // by the choices
-  std::int64_t max_pieces = 0;                 // per line
-  std::int64_t first = 0;                      // number of the first line, in answers
-  bool stream = false;                         // partial lines are wanted
-  std::vector<std::vector<std::int32_t>> ids;  // subwords of its lines
-  json::array items;                           // of its lines, null until they are translated
-  std::size_t unfinished = 0;                  // lines
+  TranslateOptions options;                     // by the choices
+  std::int64_t max_pieces = 0;                  // per line
+  std::int64_t first = 0;                       // number of the first line, in answers
+  bool stream = false;                          // partial lines are wanted
+  std::vector<std::vector<std::int32_t>> ids;   // subwords of its texts: a line is one, or with tags several
+  std::vector<std::string> texts;               // these texts
+  std::vector<std::size_t> lines;               // of each text
+  std::vector<MarkedLine> marked;               // its lines, if they have tags
+  std::vector<std::vector<Translation>> found;  // of each line with tags: the translations of its texts
+  std::vector<std::size_t> unfound;             // of each line with tags: texts that are not translated
+  json::array items;                            // of its lines, null until they are translated
+  std::size_t unfinished = 0;                   // lines
 };
 
 TranslationService::TranslationService(const TranslateChoices& usual, const LoadedEnsemble& ensemble, Backend& backend)
@@ -141,19 +149,52 @@ void TranslationService::name_prefixes(OpenRequest& open) {
     throw UsageFailure(fmt::format("prefix: found {} lines, expected as many as those of text, {}",
                                    open.prefixes.size(), open.text.size()));
   }
+  if (!open.prefixes.empty() && open.choices.markup != MarkupForm::none) {
+    throw UsageFailure("prefix: found lines with markup, expected one of prefix and markup");
+  }
   open.prefixes.resize(open.text.size());
   for (std::size_t i = 0; i < open.prefixes.size(); ++i) {
     open.prefixes[i].place = fmt::format("prefix[{}]", open.first + static_cast<std::int64_t>(i));
   }
 }
 
+/// Adds the texts of a line with tags to those of the request.
+void TranslationService::add_marked(OpenRequest& open, const std::string& line) const {
+  const std::size_t at = open.marked.size();
+  auto read = read_markup(line, open.choices.markup);
+  if (!read) {
+    throw UsageFailure(fmt::format("text[{}]: {}", open.first + static_cast<std::int64_t>(at), read.error()));
+  }
+  for (const MarkedText& text : read->texts) {
+    open.ids.push_back(vocabulary().encode(text.text));
+    open.texts.push_back(text.text);
+    open.lines.push_back(at);
+  }
+  if (read->texts.empty()) {  // nothing is translated, but its end is reported like that of others
+    open.ids.emplace_back();
+    open.texts.emplace_back();
+    open.lines.push_back(at);
+  }
+  open.found.emplace_back(read->texts.size());
+  open.unfound.push_back(std::max<std::size_t>(1, read->texts.size()));
+  open.marked.push_back(std::move(*read));
+}
+
 void TranslationService::encode(OpenRequest& open) const {
-  for (const std::string& line : open.text) {
-    const auto& ids = open.ids.emplace_back(vocabulary().encode(line));
-    if (std::ssize(ids) <= open.max_pieces) continue;
-    const std::int64_t number = open.first + std::ssize(open.ids) - 1;
-    throw Refusal{"too_long",
-                  fmt::format("text[{}]: {} tokens, expected at most {}", number, ids.size(), open.max_pieces)};
+  for (std::size_t at = 0; at < open.text.size(); ++at) {
+    const std::size_t first = open.ids.size();
+    if (open.choices.markup == MarkupForm::none) {
+      open.ids.push_back(vocabulary().encode(open.text[at]));
+      open.texts.push_back(open.text[at]);
+      open.lines.push_back(at);
+    } else {
+      add_marked(open, open.text[at]);
+    }
+    std::int64_t pieces = 0;
+    for (std::size_t i = first; i < open.ids.size(); ++i) pieces += std::ssize(open.ids[i]);
+    if (pieces <= open.max_pieces) continue;
+    throw Refusal{"too_long", fmt::format("text[{}]: {} tokens, expected at most {}",
+                                          open.first + static_cast<std::int64_t>(at), pieces, open.max_pieces)};
   }
   open.items.resize(open.text.size());
   open.unfinished = open.text.size();
@@ -211,6 +252,17 @@ void TranslationService::take(const json::value& value, std::vector<OpenRequest>
   }
 }
 
+/// The translation of a line with tags, once all its texts are translated.
+std::optional<Translation> TranslationService::joined(OpenRequest& open, std::size_t text,
+                                                      const Translation& translation) const {
+  const std::size_t at = open.lines[text];
+  std::vector<Translation>& texts = open.found[at];
+  const auto first = std::ranges::lower_bound(open.lines, at) - open.lines.begin();
+  if (!texts.empty()) texts[text - static_cast<std::size_t>(first)] = translation;
+  if (--open.unfound[at] > 0) return std::nullopt;
+  return joined_translation(open.marked[at], texts, vocabulary(), open.options.beam.n_best);
+}
+
 /// Translates requests with equal options. One that is refused with its model, as a prefix may be, leaves the others to
 /// be translated one by one: it is found before anything is written.
 void TranslationService::translate_group(std::span<OpenRequest> requests, const Write& write) {
@@ -226,7 +278,7 @@ void TranslationService::translate_group(std::span<OpenRequest> requests, const 
 void TranslationService::translate(std::span<OpenRequest> requests, const Write& write) {
   struct Line {
     OpenRequest& open;
-    std::size_t at;          // in its request
+    std::size_t text, at;    // in its request: text and line
     std::string shown = {};  // the partial line that was sent last
     json::object part() const { return {{"id", open.id}, {"line", open.first + static_cast<std::int64_t>(at)}}; }
   };
@@ -237,7 +289,7 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
   TranslationFollower follower;
   const auto step = [&](std::size_t i, const std::function<std::string()>& text) {
     Line& line = lines[i];
-    if (!line.open.stream) return;
+    if (!line.open.stream || !line.open.marked.empty()) return;  // tags need the whole translation
     std::string now = text();
     if (now == std::exchange(line.shown, now)) return;
     json::object part = line.part();
@@ -246,10 +298,10 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
   };
   for (OpenRequest& open : requests) {
     for (std::size_t i = 0; i < open.ids.size(); ++i) {
-      lines.push_back({open, i});
+      lines.push_back({open, i, open.lines[i]});
       sources.emplace_back(open.ids[i]);
-      texts.push_back(open.text[i]);
-      prefixes.push_back(open.prefixes[i]);
+      texts.push_back(open.texts[i]);
+      prefixes.push_back(open.marked.empty() ? open.prefixes[i] : Prefix());
     }
     if (open.stream) follower.step = step;
   }
@@ -257,7 +309,13 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
   follower.finished = [&](std::size_t i, const Translation& translation) {
     OpenRequest& open = lines[i].open;
     json::value& item = open.items[lines[i].at];
-    item = translation_json(translation, open.choices, vocabulary());
+    if (open.marked.empty()) {
+      item = translation_json(translation, open.choices, vocabulary());
+    } else if (const auto whole = joined(open, lines[i].text, translation)) {
+      item = translation_json(*whole, open.choices, vocabulary());
+    } else {
+      return;
+    }
     if (open.stream) {
       json::object part = lines[i].part();
       part["item"] = item;

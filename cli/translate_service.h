@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <istream>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -42,6 +43,8 @@ class TranslationService {
   OpenRequest open(const json::object& object, bool limited) const;
   static void name_prefixes(OpenRequest& open);
   void encode(OpenRequest& open) const;
+  void add_marked(OpenRequest& open, const std::string& line) const;
+  std::optional<Translation> joined(OpenRequest& open, std::size_t text, const Translation& translation) const;
   void take(const json::value& value, std::vector<OpenRequest>& opened, const Write& write) const;
   void translate_group(std::span<OpenRequest> requests, const Write& write);
   void translate(std::span<OpenRequest> requests, const Write& write);

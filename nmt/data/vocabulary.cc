@@ -4,6 +4,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <future>
 #include <optional>
@@ -164,11 +165,14 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text, TextSide sid
   return {ids.begin(), ids.end()};
 }
 
-std::vector<std::size_t> Vocabulary::places(std::string_view text) const {
-  std::vector<std::size_t> begins;
-  const auto whole = model_->source.EncodeAsImmutableProto({text.data(), text.size()});
-  for (const auto& piece : whole.pieces()) begins.push_back(piece.begin());
-  return begins;
+std::vector<std::size_t> Vocabulary::piece_ends(std::string_view text, TextSide side) const {
+  const bool by_target = side == TextSide::target && model_->target;
+  const Model::Processor& processor = by_target ? *model_->target : model_->source;
+  sentencepiece::ImmutableSentencePieceText pieces;
+  require(processor.Encode({text.data(), text.size()}, pieces.mutable_proto()), "vocabulary: encode");
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < pieces.pieces_size(); ++i) ends.push_back(pieces.pieces(static_cast<int>(i)).end());
+  return ends;
 }
 
 namespace {

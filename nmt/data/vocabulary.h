@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -47,9 +48,9 @@ class Vocabulary {
   /// Returns ids without <s> and </s>. Deterministic. Of two models, a text that the side's has no piece for has the id
   /// that it has in the other's, unless that of the side's is `absent_piece`.
   std::vector<std::int32_t> encode(std::string_view text, TextSide side = TextSide::source) const;
-  /// The byte of `text` with which each piece of encode(text) begins, for a source. Spaces that the model removes
-  /// belong to the piece that follows.
-  std::vector<std::size_t> places(std::string_view text) const;
+  /// Where in the text the part that each of the ids of encode() stands for ends, as a number of bytes. What is before
+  /// it and after the end before, spaces included, belongs to the piece.
+  std::vector<std::size_t> piece_ends(std::string_view text, TextSide side = TextSide::source) const;
   /// Converts ids to text, dropping <s> and </s>. Throws Failure if an id lies outside the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
 

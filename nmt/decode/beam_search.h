@@ -39,6 +39,14 @@ class BeamSearch {
     return search(sources, options, Extras());
   }
 
+  /// From the next search on, keeps the attention of the first model, for attention().
+  void keep_attention(const std::optional<AttentionChoice>& choice) { decoder_.keep_attention(choice); }
+  /// The attention of a translation that the last search, or the present one so far, found for a source (ids without
+  /// </s>).
+  Attention attention(std::size_t sentence, std::span<const std::int32_t> ids) {
+    return decoder_.attention(sentence, ids);
+  }
+
   /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.
   void observe_inputs(CachedDecoder::MatmulInput observer) { decoder_.observe_inputs(std::move(observer)); }
 

@@ -30,6 +30,19 @@ PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sour
   return packed;
 }
 
+/// The elements of a contiguous tensor, f32 or bf16.
+std::vector<float> fetch_floats(Backend& backend, ConstTensor from) {
+  std::vector<float> values(static_cast<std::size_t>(from.shape.elements()));
+  if (from.dtype == DType::f32) {
+    backend.download(from, values.data());
+    return values;
+  }
+  std::vector<BFloat16> stored(values.size());
+  backend.download(from, stored.data());
+  std::ranges::transform(stored, values.begin(), [](BFloat16 value) { return static_cast<float>(value); });
+  return values;
+}
+
 }  // namespace
 
 CachedDecoder::CachedDecoder(const Transformer& model, Backend& backend, PackedWeights::Originals originals)
@@ -67,6 +80,9 @@ void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources
     caches_.push_back(batch_.make(Shape{max_rows, capacity_ * 2 * model_.config().width}, pass.dtype));
   }
   self_rows_.clear();
+  steps_.clear();
+  keys_.clear();
+  queries_ = attention_choice_ ? batch_.make(Shape{max_rows, capacity_ * model_.config().width}, pass.dtype) : Tensor();
 }
 
 /// Extends each row's prefix: the cache rows of its parent, then the row of the new token.
@@ -101,6 +117,11 @@ std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const 
     input.self.cache = caches_[layer];
     input.memory = encoder_keys_values_[layer];
     inputs.push_back(input);
+    const bool keeps =
+        queries_ && attention_choice_->layer_of(model_.config().decoder_layers) == std::ssize(inputs) - 1;
+    if (!keeps) continue;
+    const std::int64_t width = model_.config().width;
+    inputs.back().queries = queries_.row_slice(0, std::ssize(rows)).column_slice(position_ * width, width);
   }
   return inputs;
 }
@@ -114,6 +135,7 @@ void CachedDecoder::step(std::span<const Row> rows, int count, bool all) {
                             .positions = upload_ids(backend_, saved_, positions)};
   follow_parents(rows);
   fetch_best(model_.decode_step(pass, sequences, step_inputs(rows)), count, all);
+  if (queries_) steps_.emplace_back(rows.begin(), rows.end());
   ++position_;
 }
 
@@ -143,6 +165,42 @@ NextTokens CachedDecoder::next(std::int32_t row) const {
 std::span<float> CachedDecoder::log_probabilities(std::int32_t row) {
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary());
   return std::span(all_scores_).subspan(static_cast<std::size_t>(row) * vocabulary, vocabulary);
+}
+
+/// The rows of the steps that predicted the pieces of a translation.
+std::vector<std::int32_t> CachedDecoder::rows_of(std::size_t sentence, std::span<const std::int32_t> ids) const {
+  std::vector<std::int32_t> path;
+  for (std::size_t i = 0; i < ids.size() && i < steps_.size(); ++i) {
+    const auto predicts = [&](const Row& row) {
+      return static_cast<std::size_t>(row.sentence) == sentence &&
+             (i == 0 || (row.token == ids[i - 1] && row.parent == path.back()));
+    };
+    const auto row = std::ranges::find_if(steps_[i], predicts);
+    if (row == steps_[i].end()) break;
+    path.push_back(static_cast<std::int32_t>(row - steps_[i].begin()));
+  }
+  if (path.size() < ids.size()) fail("attention: found no step that predicts piece {} of a translation", path.size());
+  return path;
+}
+
+Attention CachedDecoder::attention(std::size_t sentence, std::span<const std::int32_t> ids) {
+  if (!queries_) fail("attention: it was not kept");
+  const ModelConfig& model = model_.config();
+  const auto layer = static_cast<std::size_t>(attention_choice_->layer_of(model.decoder_layers));
+  if (keys_.empty()) keys_ = fetch_floats(backend_, encoder_keys_values_[layer]);
+  const std::int64_t first = source_offsets_[sentence], tokens = source_offsets_[sentence + 1] - first;
+  const auto begin = static_cast<std::size_t>(first * 2 * model.width);
+  const AttentionKeys keys{.keys = std::span(keys_).subspan(begin, static_cast<std::size_t>(tokens * 2 * model.width)),
+                           .stride = 2 * model.width};
+  Attention::Part part{.source_pieces = tokens - 1, .weights = {}};
+  std::int64_t position = 0;
+  for (const std::int32_t row : rows_of(sentence, ids)) {
+    const ConstTensor query = queries_.row_slice(row, 1).column_slice(position++ * model.width, model.width);
+    const std::vector<float> weights =
+        attention_weights(fetch_floats(backend_, query), keys, model.heads, attention_choice_->head);
+    part.weights.insert(part.weights.end(), weights.begin(), weights.end());
+  }
+  return {.parts = {std::move(part)}};
 }
 
 EnsembleDecoder::EnsembleDecoder(std::span<const EnsembleMember> members, Combination combination, Backend& backend,

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "nmt/decode/aligner.h"
 #include "nmt/decode/sentence_beam.h"
 #include "nmt/model/transformer.h"
 
@@ -41,6 +43,12 @@ class CachedDecoder {
   /// Callers may change them. Valid until the next step.
   std::span<float> log_probabilities(std::int32_t row);
 
+  /// From the next start() on, keeps what attention() needs: the chosen layer's queries of all steps.
+  void keep_attention(const std::optional<AttentionChoice>& choice) { attention_choice_ = choice; }
+  /// The attention of a translation of a source of this batch (ids without </s>), whose rows the steps so far must have
+  /// had. Throws Failure if they did not, or nothing was kept.
+  Attention attention(std::size_t sentence, std::span<const std::int32_t> ids);
+
   /// See Context::matmul_input.
   using MatmulInput = std::function<void(const Parameter& weight, ConstTensor x)>;
   void observe_inputs(MatmulInput observer) { matmul_input_ = std::move(observer); }
@@ -53,6 +61,7 @@ class CachedDecoder {
   void follow_parents(std::span<const Row> rows);
   std::vector<DecoderLayer::StepInput> step_inputs(std::span<const Row> rows);
   void fetch_best(ConstTensor logits, int count, bool all);
+  std::vector<std::int32_t> rows_of(std::size_t sentence, std::span<const std::int32_t> ids) const;
 
   const Transformer& model_;
   Backend& backend_;
@@ -71,6 +80,10 @@ class CachedDecoder {
   std::vector<std::int32_t> next_ids_;
   std::size_t next_count_ = 0;
   std::vector<float> all_scores_;  // [rows, vocabulary], if all were computed
+  std::optional<AttentionChoice> attention_choice_;
+  Tensor queries_;                       // [max rows, capacity * width] of the chosen layer
+  std::vector<float> keys_;              // its part of encoder_keys_values_, once attention() needs it
+  std::vector<std::vector<Row>> steps_;  // the rows of each step, if attention is kept
 };
 
 /// Combines the next-token distributions of an ensemble. Both are bit-equal to the distribution of one member if all
@@ -105,6 +118,12 @@ class EnsembleDecoder {
   /// The log-probability of each token of the vocabulary, for a row of the last step, which was a step_all(). Callers
   /// may change them. Valid until the next call or step.
   std::span<float> log_probabilities(std::int32_t row);
+
+  /// As of CachedDecoder, by the first model.
+  void keep_attention(const std::optional<AttentionChoice>& choice) { members_.front().keep_attention(choice); }
+  Attention attention(std::size_t sentence, std::span<const std::int32_t> ids) {
+    return members_.front().attention(sentence, ids);
+  }
 
   void observe_inputs(CachedDecoder::MatmulInput observer) { members_.front().observe_inputs(std::move(observer)); }
   /// Bytes of the packed weights of all models.

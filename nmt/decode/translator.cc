@@ -48,6 +48,7 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts,
     std::vector<std::string> texts;
     for (const std::vector<Rendering>& part : parts) {
       texts.push_back(part[k].text);
+      whole.attention.append(part[k].attention);
       whole.score += part[k].score / static_cast<double>(parts.size());
       whole.log_probability += part[k].log_probability;
       whole.complete &= part[k].complete;
@@ -124,6 +125,7 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
 std::vector<Translation> Translator::translate_lines(const SourceLines& lines, const TranslateOptions& options,
                                                      const TranslationFollower& follower) {
   options.check();
+  search_.keep_attention(options.align);
   Work work{.lines = lines, .options = options, .follower = follower};
   for (std::size_t line = 0; line < lines.ids.size(); ++line) add_line(work, line);
   for (std::size_t line = 0; line < lines.ids.size(); ++line) {
@@ -137,11 +139,11 @@ std::vector<Translation> Translator::translate_lines(const SourceLines& lines, c
 
 /// Sets the texts of a line's parts.
 void Translator::set_texts(std::span<Part> parts, std::string_view line, const Vocabulary& vocabulary) {
-  const std::vector<std::size_t> places = parts.size() > 1 ? vocabulary.places(line) : std::vector<std::size_t>();
-  std::size_t begin = 0, piece = 0;
+  const std::vector<std::size_t> ends = parts.size() > 1 ? vocabulary.piece_ends(line) : std::vector<std::size_t>();
+  std::size_t begin = 0, pieces = 0;
   for (Part& part : parts) {
-    piece += part.source.size();
-    const std::size_t end = piece < places.size() ? std::max(begin, places[piece]) : line.size();
+    pieces += part.source.size();
+    const std::size_t end = pieces < ends.size() ? ends[pieces - 1] : line.size();
     part.text = line.substr(begin, end - begin);
     begin = end;
   }
@@ -157,6 +159,7 @@ void Translator::add_line(Work& work, std::size_t line) {
   work.translations.push_back({.source_pieces = std::ssize(source),
                                .parts = std::ssize(split.parts),
                                .cut_inside_sentence = split.inside_sentence});
+  if (options.align) work.translations.back().source_ids.assign(source.begin(), source.end());
   work.first_parts.push_back(work.parts.size());
   work.unfound.push_back(split.parts.size());
   for (const Source& part : split.parts) work.parts.push_back({.source = part, .line = line});
@@ -209,10 +212,14 @@ void Translator::translate_batch(Work& work, std::span<const std::size_t> batch)
     sources.push_back(part.source);
     constraints.push_back(part.constraints ? &*part.constraints : nullptr);
   }
+  const auto finish = [&](Part& part, std::size_t sentence, const std::vector<Hypothesis>& hypotheses) {
+    std::vector<Rendering> found = rendered(hypotheses);
+    finish_part(work, part, work.options.align ? aligned(std::move(found), sentence) : std::move(found));
+  };
   const BeamSearch::Observer observe = [&](std::size_t sentence, const SentenceBeam& beam) {
     Part& part = work.parts[batch[sentence]];
     if (beam.done()) {
-      finish_part(work, part, rendered(beam.n_best()));
+      finish(part, sentence, beam.n_best());
     } else if (work.follower.step) {
       work.follower.step(part.line, [&] {
         part.best_so_far = text_of(beam.n_best().front());
@@ -223,8 +230,17 @@ void Translator::translate_batch(Work& work, std::span<const std::size_t> batch)
   const auto hypotheses = search_.search(sources, work.options.beam, {.constraints = constraints, .observer = observe});
   for (std::size_t j = 0; j < batch.size(); ++j) {
     Part& part = work.parts[batch[j]];
-    if (part.found.empty()) finish_part(work, part, rendered(hypotheses[j]));
+    if (part.found.empty()) finish(part, j, hypotheses[j]);
   }
+}
+
+/// Adds the attention of the translations of a sentence of the batch.
+std::vector<Rendering> Translator::aligned(std::vector<Rendering> found, std::size_t sentence) {
+  for (Rendering& rendering : found) {
+    const std::span<const std::int32_t> ids(rendering.ids);
+    rendering.attention = search_.attention(sentence, rendering.complete ? ids.first(ids.size() - 1) : ids);
+  }
+  return found;
 }
 
 /// Keeps the translations of a part, and with the last part of a line those of the line.

@@ -24,6 +24,7 @@ struct TranslateOptions {
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
   std::int64_t max_source_pieces = 256;      // longer lines are split and their parts translated separately
+  std::optional<AttentionChoice> align;      // fills Rendering::attention and Translation::source_ids
   LineSize whole;                            // larger lines are split too, at sentence ends only (split_source.h)
   std::shared_ptr<const Glossary> glossary;  // its terms in a line become phrases of the translation; null: none
 
@@ -47,6 +48,14 @@ struct Rendering {
   // Its pieces, with </s> at the end of each part that is complete, and the log-probability of each.
   std::vector<std::int32_t> ids;
   std::vector<float> token_scores;
+  Attention attention;  // of its pieces without </s>; empty unless TranslateOptions::align asks for it
+
+  /// Its pieces without </s>.
+  std::vector<std::int32_t> pieces() const {
+    std::vector<std::int32_t> kept = ids;
+    std::erase(kept, eos_id);
+    return kept;
+  }
 };
 
 /// The beginning that the translation of a line must have, see require_prefix(). Empty text: any.
@@ -64,8 +73,9 @@ struct FoundTerm {
 struct Translation {
   std::vector<Rendering> n_best;  // best first; empty for an empty line
   std::int64_t source_pieces = 0;
-  std::int64_t parts = 1;            // number of parts of the source; 0 for an empty line
-  bool cut_inside_sentence = false;  // a part ends inside a sentence; callers should warn
+  std::vector<std::int32_t> source_ids;  // only with TranslateOptions::align
+  std::int64_t parts = 1;                // number of parts of the source; 0 for an empty line
+  bool cut_inside_sentence = false;      // a part ends inside a sentence; callers should warn
   std::vector<FoundTerm> terms;
 
   /// Text of the best translation; empty for an empty line.
@@ -123,6 +133,7 @@ class Translator {
   void constrain(Translation& translation, std::span<Part> parts, const TranslateOptions& options,
                  const Prefix* prefix);
   void translate_batch(Work& work, std::span<const std::size_t> batch);
+  std::vector<Rendering> aligned(std::vector<Rendering> found, std::size_t sentence);
   void finish_part(Work& work, Part& part, std::vector<Rendering> found) const;
   static std::string partial_text(const Work& work, std::size_t line);
   static void set_texts(std::span<Part> parts, std::string_view line, const Vocabulary& vocabulary);

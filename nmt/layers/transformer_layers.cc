@@ -152,7 +152,8 @@ Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& inpu
 
 Tensor DecoderLayer::attend_memory(Context& context, ConstTensor x, const StepInput& input) const {
   const std::int64_t width = attention_options_.width;
-  const Tensor q = cross_.query().forward(context, context.scratch, x);
+  const Tensor q = input.queries ? input.queries : context.scratch.make(x.shape, context.dtype);
+  cross_.query().forward_into(context, x, q);
   Tensor out = context.scratch.make(x.shape, context.dtype);
   context.backend.run(DecodeAttention{.q = q,
                                       .keys = input.memory.column_slice(0, width),

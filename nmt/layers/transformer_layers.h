@@ -106,6 +106,7 @@ class DecoderLayer {
     SelfAttention::StepInput self;
     ConstTensor memory;                      // [source tokens, 2 width] from project_memory()
     ConstTensor memory_begin, memory_count;  // [rows] i32: range of the hypothesis's source tokens in `memory`
+    Tensor queries;  // [rows, width], may be strided: receives the queries to the memory; null if nobody needs them
   };
   /// x [rows, width] → [rows, width] in context.saved. Inference only: context.training must be false.
   Tensor step(Context& context, ConstTensor x, const StepInput& input) const;

@@ -143,6 +143,31 @@ TEST_F(TranslatorTest, SplitsLongLinesAndJoinsTheirParts) {
   EXPECT_DOUBLE_EQ(split.n_best[1].log_probability, log_probability);
 }
 
+TEST_F(TranslatorTest, AlignsEveryTranslationAndThePartsOfALine) {
+  TranslateOptions options{.beam = {.beam = 3, .n_best = 2}, .max_source_pieces = 6, .align = AttentionChoice{}};
+  const auto translations = translator_.translate(lines, options);
+  options.batch_sentences = 1;
+  const auto alone = translator_.translate(lines, options);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(translations[i].source_ids, vocabulary_.encode(lines[i]));
+    for (std::size_t k = 0; k < translations[i].n_best.size(); ++k) {
+      const Rendering& rendering = translations[i].n_best[k];
+      std::int64_t source = 0, target = 0;
+      ASSERT_EQ(std::ssize(rendering.attention.parts), translations[i].parts);
+      for (std::size_t p = 0; p < rendering.attention.parts.size(); ++p) {
+        const Attention::Part& part = rendering.attention.parts[p];
+        EXPECT_EQ(part.first_source, source);
+        EXPECT_EQ(part.weights, alone[i].n_best[k].attention.parts[p].weights) << "another batch";
+        source += part.source_pieces;
+        target += part.target_pieces();
+      }
+      EXPECT_EQ(source, translations[i].source_pieces);
+      EXPECT_EQ(target, std::ssize(rendering.ids));
+    }
+  }
+  EXPECT_TRUE(translator_.translate(lines, {}).at(0).n_best.at(0).attention.parts.empty()) << "not asked for";
+}
+
 TEST_F(TranslatorTest, RefusesInvalidOptionsAndMismatchedModels) {
   EXPECT_THROW(translator_.translate(lines, {.batch_tokens = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.batch_sentences = 0}), UsageFailure);
