@@ -18,6 +18,7 @@ constexpr Example examples[] = {
      "nmt prepare --train a.en.gz a.de.gz --train b.en b.de --output data/ids --vocabulary old/spm.model"},
     {"nmt translate", "nmt translate --checkpoint runs/help <text.en >text.de"},
     {"nmt translate", "nmt translate --checkpoint best --input text.en.gz --output text.de --beam 4 --invalid replace"},
+    {"nmt translate", "nmt translate --checkpoint runs/help --sample --top-p 0.9 --n-best 8 --json <text.en"},
     {"nmt evaluate", "nmt evaluate --checkpoint runs/help --data data/ids --set test --report help"},
     {"nmt evaluate", "nmt evaluate --checkpoint best --source test.en --reference test.de --output test.out --json"},
     {"nmt evaluate", "nmt evaluate --watch help --data data/ids --set test --report"},

@@ -21,6 +21,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "cli/model_options.h"
+#include "cli/sampling_options.h"
 #include "cli/translate_service.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
@@ -128,6 +129,7 @@ void TranslationInput::warn_of_replaced() const {
 
 struct TranslateArguments {
   ModelOptions model;
+  SamplingOptions sampling;
   std::string input = "-";
   std::string output = "-";
   int n_best = 1;
@@ -220,7 +222,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
   std::int64_t number = 0;
   LineCounts counts(options);
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
-    const std::vector<Translation> translations = translator.translate(lines, options);
+    const std::vector<Translation> translations = translator.translate(lines, options, number);
     errno = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
       counts.add(++number, translations[i]);
@@ -241,12 +243,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
 }
 
 void translate(TranslateArguments& arguments) {
-  if (arguments.n_best > arguments.model.translate.beam.beam) {
-    throw UsageFailure(
-        fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
-                    arguments.n_best, arguments.model.translate.beam.beam));
-  }
-  arguments.model.translate.beam.n_best = arguments.n_best;
+  arguments.sampling.choose(arguments.model.translate, arguments.n_best);
   TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
@@ -265,6 +262,7 @@ void add_translate(CLI::App& app) {
   arguments->model.declare(*command);
   arguments->model.declare_ensemble(*command);
   arguments->model.declare_device(*command);
+  arguments->sampling.declare(*command);
   command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
       ->capture_default_str();
   command->add_option("--output", arguments->output, "output file; -: standard output")->capture_default_str();
@@ -291,6 +289,7 @@ void add_translate(CLI::App& app) {
   command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: max address space; 0: no limit")
       ->check(CLI::Range(0, 1 << 30))
       ->needs(serve);
+  serve->excludes(command->get_option("--sample"));
   command
       ->add_flag("--end-with-parent", arguments->limits.end_with_parent,
                  "with --serve: terminate when the parent process ends")

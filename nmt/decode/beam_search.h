@@ -29,6 +29,9 @@ class BeamSearch {
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
                                               const BeamOptions& options);
 
+  /// The model part, for other searches of the same models. Not between the steps of a search.
+  EnsembleDecoder& decoder() { return decoder_; }
+
   /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.
   void observe_inputs(CachedDecoder::MatmulInput observer) { decoder_.observe_inputs(std::move(observer)); }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/failure.h"
+#include "nmt/core/random.h"
 
 namespace babelring {
 
@@ -11,8 +12,17 @@ namespace {
 
 using Source = std::span<const std::int32_t>;
 
+/// How many times less than without samples a batch holds, so that these take no more memory than a beam of 8.
+std::int64_t batch_divisor(const TranslateOptions& options) {
+  constexpr std::int64_t usual = 8;
+  return options.sample ? (options.sample->samples + usual - 1) / usual : 1;
+}
+
 /// Batches of source indices, longest sources first, within the limits of `options`. No source may be empty.
 std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sources, const TranslateOptions& options) {
+  const std::int64_t divisor = batch_divisor(options);
+  const std::int64_t max_tokens = options.batch_tokens / divisor;
+  const std::int64_t max_sentences = std::max<std::int64_t>(1, options.batch_sentences / divisor);
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -21,8 +31,8 @@ std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sourc
   std::int64_t tokens = 0;
   for (const std::size_t i : order) {
     const auto added = static_cast<std::int64_t>(sources[i].size()) + 1;
-    const bool full = batches.empty() || tokens + added > options.batch_tokens ||
-                      static_cast<std::int64_t>(batches.back().size()) == options.batch_sentences;
+    const bool full = batches.empty() || tokens + added > max_tokens ||
+                      static_cast<std::int64_t>(batches.back().size()) == max_sentences;
     if (full) {
       batches.emplace_back();
       tokens = 0;
@@ -60,6 +70,7 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
 
 void TranslateOptions::check() const {
   beam.check();
+  if (sample) sample->check();
   const auto require_positive = [](const char* option, std::int64_t found) {
     if (found < 1) throw UsageFailure(fmt::format("{}: found {}, expected at least 1", option, found));
   };
@@ -80,28 +91,39 @@ Translator::Translator(std::span<const EnsembleMember> members, Combination comb
   }
 }
 
-std::vector<Translation> Translator::translate(const std::vector<std::string>& lines, const TranslateOptions& options) {
+std::vector<Translation> Translator::translate(const std::vector<std::string>& lines, const TranslateOptions& options,
+                                               std::int64_t first_line) {
   std::vector<std::vector<std::int32_t>> ids;
   for (const std::string& line : lines) ids.push_back(vocabulary_.encode(line));
-  return translate_ids(std::vector<Source>(ids.begin(), ids.end()), options);
+  return translate_ids(std::vector<Source>(ids.begin(), ids.end()), options, first_line);
 }
 
-std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options) {
+std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options,
+                                                   std::int64_t first_line) {
   options.check();
   std::vector<Translation> translations;
-  std::vector<Source> parts;  // parts of all sources
+  std::vector<Source> parts;        // parts of all sources
+  std::vector<std::uint64_t> keys;  // of the random numbers of a part
   for (const Source& source : sources) {
+    const auto line = static_cast<std::uint64_t>(first_line + std::ssize(translations));
     const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces, options.whole);
     translations.push_back({.source_pieces = std::ssize(source),
                             .parts = std::ssize(split.parts),
                             .cut_inside_sentence = split.inside_sentence});
+    for (std::size_t part = 0; part < split.parts.size(); ++part) {
+      keys.push_back(derive_seed(options.sample ? options.sample->seed : 0, line, part));
+    }
     parts.insert(parts.end(), split.parts.begin(), split.parts.end());
   }
   std::vector<std::vector<Rendering>> found(parts.size());
   for (const std::vector<std::size_t>& batch : make_batches(parts, options)) {
     std::vector<Source> batch_sources;
-    for (const std::size_t i : batch) batch_sources.push_back(parts[i]);
-    const auto hypotheses = search_.search(batch_sources, options.beam);
+    std::vector<std::uint64_t> batch_keys;
+    for (const std::size_t i : batch) {
+      batch_sources.push_back(parts[i]);
+      batch_keys.push_back(keys[i]);
+    }
+    const auto hypotheses = search(batch_sources, batch_keys, options);
     for (std::size_t j = 0; j < batch.size(); ++j) found[batch[j]] = rendered(hypotheses[j]);
   }
   std::size_t first = 0;
@@ -111,6 +133,13 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
     first += count;
   }
   return translations;
+}
+
+std::vector<std::vector<Hypothesis>> Translator::search(std::span<const Source> sources,
+                                                        std::span<const std::uint64_t> keys,
+                                                        const TranslateOptions& options) {
+  if (!options.sample) return search_.search(sources, options.beam);
+  return sample_search(search_.decoder(), sources, keys, options.beam, *options.sample);
 }
 
 std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypotheses) const {

@@ -1,18 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "nmt/data/vocabulary.h"
 #include "nmt/decode/beam_search.h"
+#include "nmt/decode/sample_search.h"
 #include "nmt/decode/split_source.h"
 
 namespace babelring {
 
 struct TranslateOptions {
   BeamOptions beam;
+  // Draws translations instead of searching them. Each part of a split line is drawn with random numbers of its own.
+  std::optional<DrawOptions> sample = {};
   // Max source tokens (</s> included) and sentences per search. They bound memory. By the CPU backend they do not
   // affect the result, because packed weights make a row's products independent of its neighbours.
   std::int64_t batch_tokens = 2048;
@@ -37,7 +41,7 @@ struct Rendering {
 };
 
 struct Translation {
-  std::vector<Rendering> n_best;  // best first; empty for an empty line
+  std::vector<Rendering> n_best;  // best first, or samples in the order drawn; empty for an empty line
   std::int64_t source_pieces = 0;
   std::int64_t parts = 1;            // number of parts of the source; 0 for an empty line
   bool cut_inside_sentence = false;  // a part ends inside a sentence; callers should warn
@@ -59,17 +63,21 @@ class Translator {
   Translator(std::span<const EnsembleMember> members, Combination combination, const Vocabulary& vocabulary,
              Backend& backend);
 
-  /// Returns one translation per line.
-  std::vector<Translation> translate(const std::vector<std::string>& lines, const TranslateOptions& options);
+  /// Returns one translation per line. `first_line`: number of the first one in its text, from 0. The samples of a
+  /// line are a pure function of the model, the line, its number and the options, on the CPU in f32.
+  std::vector<Translation> translate(const std::vector<std::string>& lines, const TranslateOptions& options,
+                                     std::int64_t first_line = 0);
 
   /// Translates sources given as subword ids (without </s>), such as a prepared validation set.
   std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
-                                         const TranslateOptions& options);
+                                         const TranslateOptions& options, std::int64_t first_line = 0);
 
   /// Bytes of the packed weights of all models.
   std::size_t packed_bytes() const { return search_.packed_bytes(); }
 
  private:
+  std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
+                                              std::span<const std::uint64_t> keys, const TranslateOptions& options);
   std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;
 
   const Vocabulary& vocabulary_;

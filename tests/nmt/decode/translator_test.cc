@@ -106,11 +106,58 @@ TEST_F(TranslatorTest, SplitsLongLinesAndJoinsTheirParts) {
   EXPECT_DOUBLE_EQ(split.n_best[1].log_probability, log_probability);
 }
 
+/// Texts and scores of all renderings of a line.
+std::vector<std::pair<std::string, double>> renderings(const Translation& translation) {
+  std::vector<std::pair<std::string, double>> all;
+  for (const Rendering& rendering : translation.n_best) all.emplace_back(rendering.text, rendering.score);
+  return all;
+}
+
+TEST_F(TranslatorTest, SamplesDependOnTheNumberOfTheLineOnly) {
+  for (const bool distinct : {false, true}) {
+    TranslateOptions options{.sample = DrawOptions{.samples = 3, .distinct = distinct, .seed = 2},
+                             .max_source_pieces = 6};
+    const auto expected = translator_.translate(lines, options);
+    EXPECT_EQ(expected[2].n_best.size(), 3U);
+    EXPECT_GT(expected[2].parts, 1);
+    EXPECT_TRUE(expected[1].n_best.empty());
+    options.batch_tokens = 7;
+    for (std::size_t first = 0; first < lines.size(); first += 3) {  // buffers of three lines
+      const std::vector<std::string> some(
+          lines.begin() + static_cast<std::ptrdiff_t>(first),
+          lines.begin() + static_cast<std::ptrdiff_t>(std::min(first + 3, lines.size())));
+      const auto found = translator_.translate(some, options, static_cast<std::int64_t>(first));
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        EXPECT_EQ(renderings(found[i]), renderings(expected[first + i])) << lines[first + i];
+      }
+    }
+    options.sample->seed = 3;
+    EXPECT_NE(renderings(translator_.translate(lines, options)[0]), renderings(expected[0]));
+  }
+}
+
+TEST_F(TranslatorTest, DrawsEqualLinesAndPartsSeparately) {
+  const std::vector<std::string> twice = {"boat", "boat"};
+  const TranslateOptions options{.sample = DrawOptions{.temperature = 3}, .max_source_pieces = 3};
+  const auto found = translator_.translate(twice, options);
+  EXPECT_NE(found[0].text(), found[1].text());
+  const auto ids = vocabulary_.encode("red");
+  std::vector<std::int32_t> repeated = ids;
+  repeated.insert(repeated.end(), ids.begin(), ids.end());
+  const TranslateOptions split{.sample = DrawOptions{.temperature = 3}, .max_source_pieces = std::ssize(ids)};
+  const Translation parts = translator_.translate_ids(spans_of({repeated}), split).at(0);
+  ASSERT_EQ(parts.parts, 2);
+  const std::string first = translator_.translate_ids(spans_of({ids}), split).at(0).text();
+  EXPECT_TRUE(parts.text().starts_with(first)) << parts.text();
+  EXPECT_NE(parts.text(), join_parts({first, first}));
+}
+
 TEST_F(TranslatorTest, RefusesInvalidOptionsAndMismatchedModels) {
   EXPECT_THROW(translator_.translate(lines, {.batch_tokens = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.batch_sentences = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.max_source_pieces = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.beam = {.beam = 2, .n_best = 3}}), UsageFailure);
+  EXPECT_THROW(translator_.translate(lines, {.sample = DrawOptions{.top_p = 2}}), UsageFailure);
   const TinyModel other(*backend_, vocabulary_.size() + 1);
   EXPECT_THROW(Translator(other.transformer, vocabulary_, *backend_), Failure);
 }

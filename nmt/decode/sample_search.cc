@@ -1,0 +1,312 @@
+#include "nmt/decode/sample_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "base/failure.h"
+#include "nmt/core/random.h"
+#include "nmt/data/vocabulary.h"
+
+namespace babelring {
+namespace {
+
+/// A token that may come next.
+struct NextDraw {
+  std::int32_t id = 0;
+  float step = 0;         // the model's log-probability
+  double log_weight = 0;  // logarithm of its probability in the distribution drawn from
+};
+
+bool more_probable(const NextDraw& a, const NextDraw& b) {
+  return std::tuple(-a.log_weight, a.id) < std::tuple(-b.log_weight, b.id);
+}
+
+/// Keeps the fewest most probable tokens whose sum of exp(log_weight) reaches `part` of that of all.
+void keep_most_probable(std::vector<NextDraw>& next, double part) {
+  double total = 0, sum = 0;
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const NextDraw& token : next) largest = std::max(largest, token.log_weight);
+  for (const NextDraw& token : next) total += std::exp(token.log_weight - largest);
+  std::size_t kept = 0;
+  for (std::size_t sorted = 64; kept < next.size() && sum < part * total; sorted *= 4) {  // few are sorted if few do
+    const std::size_t end = std::min(sorted, next.size());
+    const auto begin = next.begin() + static_cast<std::ptrdiff_t>(kept);
+    std::partial_sort(begin, next.begin() + static_cast<std::ptrdiff_t>(end), next.end(), more_probable);
+    while (kept < end && sum < part * total) sum += std::exp(next[kept++].log_weight - largest);
+  }
+  next.resize(std::max<std::size_t>(1, kept));
+}
+
+/// Turns the log-probabilities, in log_weight, into those of the distribution that is drawn from.
+void shape(std::vector<NextDraw>& next, const DrawOptions& options) {
+  if (next.empty()) return;
+  if (options.temperature == 0) {
+    next = {*std::ranges::min_element(next, more_probable)};
+  } else if (options.temperature != 1) {
+    for (NextDraw& token : next) token.log_weight /= options.temperature;
+  }
+  if (options.top_k > 0) {
+    const std::ptrdiff_t kept = std::min<std::ptrdiff_t>(options.top_k, std::ssize(next));
+    std::partial_sort(next.begin(), next.begin() + kept, next.end(), more_probable);
+    next.resize(static_cast<std::size_t>(kept));
+  }
+  if (options.top_p < 1) keep_most_probable(next, options.top_p);
+  double sum = 0, largest = -std::numeric_limits<double>::infinity();
+  for (const NextDraw& token : next) largest = std::max(largest, token.log_weight);
+  for (const NextDraw& token : next) sum += std::exp(token.log_weight - largest);
+  const double normaliser = largest + std::log(sum);
+  for (NextDraw& token : next) token.log_weight -= normaliser;
+}
+
+/// The beginning of one or several draws of a sentence.
+struct Prefix {
+  Hypothesis drawn;
+  std::int32_t row = 0;            // in the decoder's last step; of a new prefix: its parent's
+  std::vector<std::size_t> draws;  // independent draws that begin with it
+  // For draws without replacement: the logarithm of its probability in the distribution that is drawn from, that plus
+  // Gumbel noise, and the key of the noise of the tokens that follow.
+  double log_weight = 0, noisy = 0;
+  std::uint64_t key = 0;
+};
+
+/// The draws of one sentence, without the model. Each step calls branch() for each prefix of live(), then end_step().
+class SentenceDraws {
+ public:
+  SentenceDraws(const BeamOptions& beam, const DrawOptions& options, std::uint64_t key, std::int64_t source_pieces)
+      : beam_(beam), options_(options), max_length_(beam.max_length(source_pieces)), live_(1) {
+    const auto samples = static_cast<std::size_t>(options.samples);
+    live_.front().key = key;
+    if (options.distinct) return;
+    finished_.resize(samples);
+    for (std::size_t draw = 0; draw < samples; ++draw) {
+      randoms_.emplace_back(derive_seed(key, draw));
+      live_.front().draws.push_back(draw);
+    }
+  }
+
+  bool done() const { return live_.empty(); }
+  std::int64_t max_length() const { return max_length_; }
+  std::vector<Prefix>& live() { return live_; }
+
+  /// Extends a prefix by drawn tokens of `next`.
+  void branch(const Prefix& prefix, std::vector<NextDraw>& next) {
+    if (next.empty()) {
+      finish(prefix, false);
+    } else if (options_.distinct) {
+      branch_distinct(prefix, next);
+    } else {
+      branch_independent(prefix, next);
+    }
+  }
+
+  void end_step() {
+    ++length_;
+    if (options_.distinct) keep_largest();
+    live_.clear();
+    for (Prefix& prefix : children_) {
+      const bool complete = prefix.drawn.complete;
+      if (complete || length_ == max_length_) {
+        finish(prefix, complete);
+      } else {
+        live_.push_back(std::move(prefix));
+      }
+    }
+    children_.clear();
+  }
+
+  std::vector<Hypothesis> found() && {
+    std::vector<Hypothesis> found;
+    std::ranges::stable_sort(finished_, std::ranges::greater(), &Prefix::noisy);  // independent ones: all 0
+    for (Prefix& prefix : finished_) found.push_back(std::move(prefix.drawn));
+    return found;
+  }
+
+ private:
+  Prefix child_of(const Prefix& prefix, const NextDraw& token) const {
+    Prefix child = prefix;
+    child.draws.clear();
+    child.drawn.token_scores.push_back(token.step);
+    child.drawn.log_probability += static_cast<double>(token.step) - (token.id == unk_id ? beam_.unk_penalty : 0);
+    child.drawn.complete = token.id == eos_id;
+    if (!child.drawn.complete) child.drawn.ids.push_back(token.id);
+    child.log_weight += token.log_weight;
+    return child;
+  }
+
+  /// Draws by inverting the cumulative distribution. Draws of the same token go on as one prefix.
+  void branch_independent(const Prefix& prefix, std::vector<NextDraw>& next) {
+    double sum = 0;
+    for (NextDraw& token : next) token.log_weight = sum += std::exp(token.log_weight);
+    const std::size_t first_child = children_.size();
+    std::vector<std::size_t> tokens;  // of the children
+    for (const std::size_t draw : prefix.draws) {
+      const double point = randoms_[draw].uniform() * sum;
+      const auto found = std::ranges::upper_bound(next, point, {}, &NextDraw::log_weight) - next.begin();
+      const auto token = static_cast<std::size_t>(std::min(found, std::ssize(next) - 1));
+      const auto child = static_cast<std::size_t>(std::ranges::find(tokens, token) - tokens.begin());
+      if (child == tokens.size()) {
+        tokens.push_back(token);
+        children_.push_back(child_of(prefix, next[token]));
+      }
+      children_[first_child + child].draws.push_back(draw);
+    }
+  }
+
+  /// Draws the noisy log-probabilities of the children under the condition that the largest is the parent's. Noise is
+  /// a pure function of the key and the prefix, so that more samples only add draws. Source: Kool et al. 2019,
+  /// algorithm 1 and appendix B.3.
+  void branch_distinct(const Prefix& prefix, const std::vector<NextDraw>& next) {
+    struct Noisy {
+      double value;
+      const NextDraw* token;
+    };
+    std::vector<Noisy> noisy;
+    for (const NextDraw& token : next) {
+      const std::uint64_t bits = derive_seed(prefix.key, static_cast<std::uint64_t>(token.id));
+      const double uniform = (static_cast<double>(bits >> 11) + 0.5) * 0x1.0p-53;
+      noisy.push_back({prefix.log_weight + token.log_weight - std::log(-std::log(uniform)), &token});
+    }
+    const auto count = std::min(static_cast<std::ptrdiff_t>(options_.samples), std::ssize(noisy));
+    std::ranges::partial_sort(noisy, noisy.begin() + count, std::ranges::greater(), &Noisy::value);
+    for (const auto& [value, token] : std::span(noisy).first(static_cast<std::size_t>(count))) {
+      // log(1 - exp(value - largest)) is minus infinity for the largest itself.
+      const double below = prefix.noisy - value + std::log(-std::expm1(value - noisy.front().value));
+      Prefix child = child_of(prefix, *token);
+      child.noisy = prefix.noisy - std::max(0.0, below) - std::log1p(std::exp(-std::abs(below)));
+      child.key = derive_seed(prefix.key, static_cast<std::uint64_t>(token->id), 1);
+      children_.push_back(std::move(child));
+    }
+  }
+
+  /// Keeps the `samples` prefixes, finished or not, with the largest noisy log-probabilities.
+  void keep_largest() {
+    std::vector<double> all;
+    for (const auto* prefixes : {&finished_, &children_}) {
+      for (const Prefix& prefix : *prefixes) all.push_back(prefix.noisy);
+    }
+    const auto samples = static_cast<std::ptrdiff_t>(options_.samples);
+    if (std::ssize(all) <= samples) return;
+    std::ranges::nth_element(all, all.begin() + samples - 1, std::ranges::greater());
+    const double least = all[static_cast<std::size_t>(samples - 1)];
+    for (auto* prefixes : {&finished_, &children_}) {
+      std::erase_if(*prefixes, [&](const Prefix& prefix) { return prefix.noisy < least; });
+    }
+  }
+
+  void finish(const Prefix& prefix, bool complete) {
+    Prefix whole = prefix;
+    whole.drawn.complete = complete;
+    const auto length = std::max<std::int64_t>(1, std::ssize(whole.drawn.ids) + (complete ? 1 : 0));
+    whole.drawn.score = whole.drawn.log_probability / beam_.penalty(length);
+    for (const std::size_t draw : prefix.draws) finished_[draw] = whole;
+    if (options_.distinct) finished_.push_back(std::move(whole));
+  }
+
+  const BeamOptions& beam_;
+  const DrawOptions& options_;
+  std::int64_t max_length_, length_ = 0;
+  std::vector<Random> randoms_;  // of independent draws
+  std::vector<Prefix> live_, children_;
+  std::vector<Prefix> finished_;  // independent draws in order, others as they end
+};
+
+/// Runs the model for draws.
+class SampleSearch {
+ public:
+  SampleSearch(EnsembleDecoder& decoder, const BeamOptions& beam, const DrawOptions& options)
+      : decoder_(decoder), beam_(beam), options_(options), best_(options.temperature == 0 ? 1 : options.top_k) {
+    // <s>, </s> and <unk> may be removed or become less probable. A limit where finding the best is still cheap.
+    constexpr std::int64_t most = 100;
+    best_ = best_ == 0 || best_ > most || beam.rules.active() ? 0 : best_ + 3;
+  }
+
+  void step(std::vector<SentenceDraws>& sentences) {
+    std::vector<CachedDecoder::Row> rows;
+    for (std::size_t sentence = 0; sentence < sentences.size(); ++sentence) {
+      for (Prefix& prefix : sentences[sentence].live()) {
+        rows.push_back({.token = prefix.drawn.ids.empty() ? bos_id : prefix.drawn.ids.back(),
+                        .sentence = static_cast<std::int32_t>(sentence),
+                        .parent = prefix.row});
+        prefix.row = static_cast<std::int32_t>(rows.size()) - 1;
+      }
+    }
+    if (best_ > 0) {
+      decoder_.step(rows, static_cast<int>(best_));
+    } else {
+      decoder_.step_all(rows);
+    }
+    for (SentenceDraws& sentence : sentences) {
+      if (sentence.done()) continue;
+      for (const Prefix& prefix : sentence.live()) {
+        read_next(prefix);
+        shape(next_, options_);
+        sentence.branch(prefix, next_);
+      }
+      sentence.end_step();
+    }
+  }
+
+ private:
+  void read_next(const Prefix& prefix) {
+    next_.clear();
+    const auto add = [&](std::int32_t id, float step) {
+      if (id == bos_id || (id == eos_id && prefix.drawn.ids.empty()) || std::isinf(step)) return;
+      next_.push_back({id, step, static_cast<double>(step) - (id == unk_id ? beam_.unk_penalty : 0)});
+    };
+    if (best_ > 0) {
+      const NextTokens best = decoder_.next(prefix.row);
+      for (std::size_t i = 0; i < best.ids.size(); ++i) add(best.ids[i], best.log_probabilities[i]);
+      return;
+    }
+    const std::span<float> all = decoder_.log_probabilities(prefix.row);
+    beam_.rules.apply(prefix.drawn.ids, all);
+    for (std::size_t id = 0; id < all.size(); ++id) add(static_cast<std::int32_t>(id), all[id]);
+  }
+
+  EnsembleDecoder& decoder_;
+  const BeamOptions& beam_;
+  const DrawOptions& options_;
+  std::int64_t best_;  // tokens that the model finds for a step; 0: it computes all
+  std::vector<NextDraw> next_;
+};
+
+}  // namespace
+
+void DrawOptions::check() const {
+  const auto require = [](bool good, const char* option, auto found, const char* expected) {
+    if (!good) throw UsageFailure(fmt::format("{}: found {}, expected {}", option, found, expected));
+  };
+  require(samples >= 1 && samples <= 1000, "samples", samples, "1 to 1000");
+  require(temperature == 0 || (temperature >= 0.001 && temperature <= 100), "temperature", temperature,
+          "0, or 0.001 to 100");
+  require(top_k >= 0, "top-k", top_k, "at least 0");
+  require(top_p > 0 && top_p <= 1, "top-p", top_p, "a number above 0, at most 1");
+}
+
+std::vector<std::vector<Hypothesis>> sample_search(EnsembleDecoder& decoder,
+                                                   std::span<const std::span<const std::int32_t>> sources,
+                                                   std::span<const std::uint64_t> keys, const BeamOptions& beam,
+                                                   const DrawOptions& options) {
+  beam.check();
+  options.check();
+  if (sources.empty()) return {};
+  std::vector<SentenceDraws> sentences;
+  std::int64_t max_length = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    sentences.emplace_back(beam, options, keys[i], std::ssize(sources[i]));
+    max_length = std::max(max_length, sentences.back().max_length());
+  }
+  decoder.start(sources, std::ssize(sources) * options.samples, max_length);
+  SampleSearch search(decoder, beam, options);
+  const auto open = [](const SentenceDraws& sentence) { return !sentence.done(); };
+  while (std::ranges::any_of(sentences, open)) search.step(sentences);
+  std::vector<std::vector<Hypothesis>> found;
+  for (SentenceDraws& sentence : sentences) found.push_back(std::move(sentence).found());
+  return found;
+}
+
+}  // namespace babelring
