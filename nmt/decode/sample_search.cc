@@ -1,9 +1,11 @@
 #include "nmt/decode/sample_search.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +15,13 @@
 
 namespace babelring {
 namespace {
+
+constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15ULL;  // times 2^64, as in Random
+
+/// e^x with the precision of the log-probabilities.
+double power(double x) {
+  return static_cast<double>(std::exp(static_cast<float>(x)));
+}
 
 /// A token that may come next.
 struct NextDraw {
@@ -30,13 +39,13 @@ void keep_most_probable(std::vector<NextDraw>& next, double part) {
   double total = 0, sum = 0;
   double largest = -std::numeric_limits<double>::infinity();
   for (const NextDraw& token : next) largest = std::max(largest, token.log_weight);
-  for (const NextDraw& token : next) total += std::exp(token.log_weight - largest);
+  for (const NextDraw& token : next) total += power(token.log_weight - largest);
   std::size_t kept = 0;
   for (std::size_t sorted = 64; kept < next.size() && sum < part * total; sorted *= 4) {  // few are sorted if few do
     const std::size_t end = std::min(sorted, next.size());
     const auto begin = next.begin() + static_cast<std::ptrdiff_t>(kept);
     std::partial_sort(begin, next.begin() + static_cast<std::ptrdiff_t>(end), next.end(), more_probable);
-    while (kept < end && sum < part * total) sum += std::exp(next[kept++].log_weight - largest);
+    while (kept < end && sum < part * total) sum += power(next[kept++].log_weight - largest);
   }
   next.resize(std::max<std::size_t>(1, kept));
 }
@@ -57,10 +66,31 @@ void shape(std::vector<NextDraw>& next, const DrawOptions& options) {
   if (options.top_p < 1) keep_most_probable(next, options.top_p);
   double sum = 0, largest = -std::numeric_limits<double>::infinity();
   for (const NextDraw& token : next) largest = std::max(largest, token.log_weight);
-  for (const NextDraw& token : next) sum += std::exp(token.log_weight - largest);
+  for (const NextDraw& token : next) sum += power(token.log_weight - largest);
   const double normaliser = largest + std::log(sum);
   for (NextDraw& token : next) token.log_weight -= normaliser;
 }
+
+/// The distribution of the next token.
+struct NextTokensToDraw {
+  std::vector<NextDraw> tokens;  // those that may be drawn
+  // For independent draws: the sums of the probabilities, up to a factor, of the tokens up to each. If all may be drawn
+  // there are no `tokens`: then these are the sums, and `all` the log-probabilities, of the whole vocabulary.
+  std::vector<double> sums;
+  std::span<const float> all;
+
+  bool empty() const { return sums.empty() && tokens.empty(); }
+  /// The place of the token at a point from 0 to 1 of the cumulative distribution.
+  std::size_t at(double point) const {
+    const auto found = std::ranges::upper_bound(sums, point * sums.back());
+    // Rounding may lead to the end. The last token that may be drawn is the first whose sum is that of all.
+    return static_cast<std::size_t>((found == sums.end() ? std::ranges::lower_bound(sums, sums.back()) : found) -
+                                    sums.begin());
+  }
+  NextDraw token(std::size_t place) const {
+    return tokens.empty() ? NextDraw{static_cast<std::int32_t>(place), all[place]} : tokens[place];
+  }
+};
 
 /// The beginning of one or several draws of a sentence.
 struct Prefix {
@@ -92,12 +122,12 @@ class SentenceDraws {
   std::int64_t max_length() const { return max_length_; }
   std::vector<Prefix>& live() { return live_; }
 
-  /// Extends a prefix by drawn tokens of `next`.
-  void branch(const Prefix& prefix, std::vector<NextDraw>& next) {
+  /// Extends a prefix by tokens that are drawn from a distribution.
+  void branch(const Prefix& prefix, const NextTokensToDraw& next) {
     if (next.empty()) {
       finish(prefix, false);
     } else if (options_.distinct) {
-      branch_distinct(prefix, next);
+      branch_distinct(prefix, next.tokens);
     } else {
       branch_independent(prefix, next);
     }
@@ -138,22 +168,25 @@ class SentenceDraws {
   }
 
   /// Draws by inverting the cumulative distribution. Draws of the same token go on as one prefix.
-  void branch_independent(const Prefix& prefix, std::vector<NextDraw>& next) {
-    double sum = 0;
-    for (NextDraw& token : next) token.log_weight = sum += std::exp(token.log_weight);
+  void branch_independent(const Prefix& prefix, const NextTokensToDraw& next) {
     const std::size_t first_child = children_.size();
     std::vector<std::size_t> tokens;  // of the children
     for (const std::size_t draw : prefix.draws) {
-      const double point = randoms_[draw].uniform() * sum;
-      const auto found = std::ranges::upper_bound(next, point, {}, &NextDraw::log_weight) - next.begin();
-      const auto token = static_cast<std::size_t>(std::min(found, std::ssize(next) - 1));
+      const std::size_t token = next.at(randoms_[draw].uniform());
       const auto child = static_cast<std::size_t>(std::ranges::find(tokens, token) - tokens.begin());
       if (child == tokens.size()) {
         tokens.push_back(token);
-        children_.push_back(child_of(prefix, next[token]));
+        children_.push_back(child_of(prefix, next.token(token)));
       }
       children_[first_child + child].draws.push_back(draw);
     }
+  }
+
+  /// An upper limit of the Gumbel noise of 53 random bits, in a fraction of its time: -log(-log u) is at most -log(1 -
+  /// u), and 1 - u is above 2^(width - 54) with the bits of its binary digits.
+  static double most_noise(std::uint64_t bits) {
+    constexpr std::uint64_t all_bits = (std::uint64_t{1} << 53) - 1;
+    return (54 - std::bit_width(all_bits - bits)) * std::numbers::ln2;
   }
 
   /// Draws the noisy log-probabilities of the children under the condition that the largest is the parent's. Noise is
@@ -164,15 +197,22 @@ class SentenceDraws {
       double value;
       const NextDraw* token;
     };
-    std::vector<Noisy> noisy;
+    const auto later = [](const Noisy& a, const Noisy& b) { return a.value > b.value; };
+    std::vector<Noisy> noisy;  // the largest, as a heap with the least in front
     for (const NextDraw& token : next) {
-      const std::uint64_t bits = derive_seed(prefix.key, static_cast<std::uint64_t>(token.id));
-      const double uniform = (static_cast<double>(bits >> 11) + 0.5) * 0x1.0p-53;
-      noisy.push_back({prefix.log_weight + token.log_weight - std::log(-std::log(uniform)), &token});
+      const std::uint64_t bits = mix64(prefix.key + static_cast<std::uint64_t>(token.id + 1) * golden_ratio) >> 11;
+      const double plain = prefix.log_weight + token.log_weight;
+      const bool full = std::ssize(noisy) == options_.samples;
+      if (full && plain + most_noise(bits) <= noisy.front().value) continue;
+      const double uniform = (static_cast<double>(bits) + 0.5) * 0x1.0p-53;
+      noisy.push_back({plain - std::log(-std::log(uniform)), &token});
+      std::ranges::push_heap(noisy, later);
+      if (!full) continue;
+      std::ranges::pop_heap(noisy, later);
+      noisy.pop_back();
     }
-    const auto count = std::min(static_cast<std::ptrdiff_t>(options_.samples), std::ssize(noisy));
-    std::ranges::partial_sort(noisy, noisy.begin() + count, std::ranges::greater(), &Noisy::value);
-    for (const auto& [value, token] : std::span(noisy).first(static_cast<std::size_t>(count))) {
+    std::ranges::sort_heap(noisy, later);  // the largest first
+    for (const auto& [value, token] : noisy) {
       // log(1 - exp(value - largest)) is minus infinity for the largest itself.
       const double below = prefix.noisy - value + std::log(-std::expm1(value - noisy.front().value));
       Prefix child = child_of(prefix, *token);
@@ -221,6 +261,7 @@ class SampleSearch {
       : decoder_(decoder), beam_(beam), options_(options), best_(options.temperature == 0 ? 1 : options.top_k) {
     // <s>, </s> and <unk> may be removed or become less probable. A limit where finding the best is still cheap.
     constexpr std::int64_t most = 100;
+    whole_ = best_ == 0 && options.top_p == 1 && !options.distinct;
     best_ = best_ == 0 || best_ > most || beam.rules.active() ? 0 : best_ + 3;
   }
 
@@ -243,7 +284,6 @@ class SampleSearch {
       if (sentence.done()) continue;
       for (const Prefix& prefix : sentence.live()) {
         read_next(prefix);
-        shape(next_, options_);
         sentence.branch(prefix, next_);
       }
       sentence.end_step();
@@ -252,26 +292,51 @@ class SampleSearch {
 
  private:
   void read_next(const Prefix& prefix) {
-    next_.clear();
+    next_.tokens.clear();
+    next_.sums.clear();
+    const bool first = prefix.drawn.ids.empty();
     const auto add = [&](std::int32_t id, float step) {
-      if (id == bos_id || (id == eos_id && prefix.drawn.ids.empty()) || std::isinf(step)) return;
-      next_.push_back({id, step, static_cast<double>(step) - (id == unk_id ? beam_.unk_penalty : 0)});
+      if (id == bos_id || (id == eos_id && first) || std::isinf(step)) return;
+      next_.tokens.push_back({id, step, static_cast<double>(step) - (id == unk_id ? beam_.unk_penalty : 0)});
     };
     if (best_ > 0) {
       const NextTokens best = decoder_.next(prefix.row);
       for (std::size_t i = 0; i < best.ids.size(); ++i) add(best.ids[i], best.log_probabilities[i]);
-      return;
+    } else {
+      const std::span<float> all = decoder_.log_probabilities(prefix.row);
+      beam_.rules.apply(prefix.drawn.ids, all);
+      if (whole_) return sum_all(all, first);
+      for (std::size_t id = 0; id < all.size(); ++id) add(static_cast<std::int32_t>(id), all[id]);
     }
-    const std::span<float> all = decoder_.log_probabilities(prefix.row);
-    beam_.rules.apply(prefix.drawn.ids, all);
-    for (std::size_t id = 0; id < all.size(); ++id) add(static_cast<std::int32_t>(id), all[id]);
+    shape(next_.tokens, options_);
+    if (options_.distinct) return;
+    double sum = 0;
+    for (const NextDraw& token : next_.tokens) next_.sums.push_back(sum += power(token.log_weight));
+  }
+
+  /// Sums over the vocabulary in one pass, because it takes longer than a small model's step. The powers are computed
+  /// in f32, whose rounding is that of the log-probabilities.
+  void sum_all(std::span<float> all, bool first) {
+    next_.all = all;
+    all[bos_id] = -INFINITY;
+    if (first) all[eos_id] = -INFINITY;
+    const float unknown = all[unk_id];
+    all[unk_id] -= static_cast<float>(beam_.unk_penalty);
+    const float largest = *std::ranges::max_element(all), factor = 1 / static_cast<float>(options_.temperature);
+    double sum = 0;
+    if (!std::isinf(largest)) {
+      for (const float value : all)
+        next_.sums.push_back(sum += static_cast<double>(std::exp((value - largest) * factor)));
+    }
+    all[unk_id] = unknown;
   }
 
   EnsembleDecoder& decoder_;
   const BeamOptions& beam_;
   const DrawOptions& options_;
   std::int64_t best_;  // tokens that the model finds for a step; 0: it computes all
-  std::vector<NextDraw> next_;
+  bool whole_;         // independent draws from all tokens
+  NextTokensToDraw next_;
 };
 
 }  // namespace
