@@ -243,7 +243,8 @@ void evaluate_all(EvaluateArguments arguments) {
 void add_evaluate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("evaluate", "Computes loss, BLEU and chrF of a checkpoint on a held-out set");
   const auto arguments = std::make_shared<EvaluateArguments>();
-  arguments->model.split = SplitLines::long_lines;  // as in validations: held-out lines are like those of the training
+  arguments->model.search.split =
+      SplitLines::long_lines;  // as in validations: held-out lines are like those of the training
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
   command->get_option("--checkpoint")->required(false);

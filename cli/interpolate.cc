@@ -350,7 +350,8 @@ void add_interpolate(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "interpolate", "Scores the weights between two checkpoints on several sets and writes the best as a checkpoint");
   const auto arguments = std::make_shared<InterpolateArguments>();
-  arguments->model.split = SplitLines::long_lines;  // as in validations: held-out lines are like those of the training
+  arguments->model.search.split =
+      SplitLines::long_lines;  // as in validations: held-out lines are like those of the training
   command
       ->add_option("base", arguments->base,
                    "checkpoint before the fine-tuning, or a run's folder to use its best or "

@@ -101,12 +101,24 @@ void ModelOptions::declare_model(CLI::App& command) {
       ->capture_default_str();
 }
 
+namespace {
+
+void declare_group(CLI::App& command, std::span<const TranslateOption> added, const char* group) {
+  const std::size_t others = command.get_options(nullptr).size();
+  declare(command, added);
+  const std::vector<CLI::Option*> options = command.get_options(nullptr);
+  for (std::size_t i = others; i < options.size(); ++i) options[i]->group(group);
+}
+
+}  // namespace
+
 void ModelOptions::declare(CLI::App& command) {
   declare_model(command);
-  const std::size_t others = command.get_options(nullptr).size();
-  declare_search(command);
-  const std::vector<CLI::Option*> options = command.get_options(nullptr);
-  for (std::size_t i = others; i < options.size(); ++i) options[i]->group("Search");
+  declare_group(command, search_options(search), "Search");
+}
+
+void ModelOptions::declare_sampling(CLI::App& command) {
+  declare_group(command, sampling_options(search), "Samples");
 }
 
 void ModelOptions::declare_ensemble(CLI::App& command) {
@@ -138,75 +150,47 @@ void ModelOptions::declare_device(CLI::App& command) {
              "compute device; auto uses a CUDA GPU if available, otherwise the CPU");
 }
 
-void ModelOptions::declare_search(CLI::App& command) {
-  BeamOptions& beam = translate.beam;
-  command.add_option("--beam", beam.beam, "beam size: hypotheses per sentence; 1: greedy")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command
-      .add_option("--length-penalty", beam.length_penalty, "exponent; larger values favor longer translations; 0: none")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  add_choice(command, "--length-formula", beam.length_formula,
-             {{"power", LengthFormula::power}, {"gnmt", LengthFormula::gnmt}},
-             "divide the log-probability of n tokens by n^penalty (power) or ((5+n)/6)^penalty (gnmt)");
-  command
-      .add_option("--max-length-factor", beam.max_length_factor,
-                  "max tokens of a translation, as a multiple of the source tokens")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
-  command.add_option("--max-length-extra", beam.max_length_extra, "tokens added to that maximum")
-      ->check(CLI::Range(0, 10000))
-      ->capture_default_str();
-  command
-      .add_option("--unk-penalty", beam.unk_penalty, "subtracted from the log-probability of <unk>; 1000 forbids <unk>")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  command.add_option("--batch-tokens", translate.batch_tokens, "max source tokens per batch")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command.add_option("--batch-sentences", translate.batch_sentences, "max sentences per batch")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command
-      .add_option("--max-source", translate.max_source_pieces,
-                  "max pieces per segment; longer lines are split at sentence ends, or between words; at most "
-                  "data.max_length of the training")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  add_choice(
-      command, "--split", split,
-      {{"auto", SplitLines::automatic}, {"always", SplitLines::always}, {"long", SplitLines::long_lines}},
-      "lines that are split into sentences, which are translated one by one: auto: those with more pieces or sentences "
-      "than lines of the training text usually had; always: all of several sentences; long: those over --max-source, "
-      "for models trained on documents");
-}
-
-TranslateOptions ModelOptions::translate_with(const LoadedModel& loaded) const {
-  TranslateOptions options = translate;
+TranslateOptions options_with(const TranslateChoices& choices, const LoadedModel& loaded) {
+  TranslateOptions options = choices.translate;
+  suppress(choices.suppressed, *loaded.vocabulary, options.beam.rules);
   const std::int64_t longest_trained = std::max(1, loaded.config.data.max_length - 1);  // without </s>
-  if (options.max_source_pieces > longest_trained) {
-    if (options.max_source_pieces != TranslateOptions().max_source_pieces) {
-      spdlog::info("--max-source {}: the model was trained on lines of up to {} pieces, to which segments are limited",
-                   options.max_source_pieces, longest_trained);
-    }
-    options.max_source_pieces = longest_trained;
-  }
-  if (split == SplitLines::long_lines) return options;
+  options.max_source_pieces = std::min(options.max_source_pieces, longest_trained);
+  if (choices.split == SplitLines::long_lines) return options;
   // Older versions stored no sizes. Then a line's context is lost sooner than its text.
   options.whole = {.sentences = 1};
-  if (split == SplitLines::automatic) {
+  if (choices.split == SplitLines::automatic) {
     options.whole = source_lines_of(loaded.checkpoint.state).value_or(options.whole);
   }
   return options;
 }
 
-TranslateOptions ModelOptions::translate_with(const LoadedEnsemble& ensemble) const {
-  TranslateOptions options = translate_with(ensemble.models.front());
+TranslateOptions options_with(const TranslateChoices& choices, const LoadedEnsemble& ensemble) {
+  TranslateOptions options = options_with(choices, ensemble.models.front());
   for (const LoadedModel& model : ensemble.models) {
-    options.max_source_pieces = std::min(options.max_source_pieces, translate_with(model).max_source_pieces);
+    options.max_source_pieces =
+        std::min<std::int64_t>(options.max_source_pieces, std::max(1, model.config.data.max_length - 1));
   }
   return options;
+}
+
+namespace {
+
+TranslateOptions with_limit_logged(TranslateOptions options, std::int64_t asked) {
+  if (options.max_source_pieces < asked && asked != TranslateOptions().max_source_pieces) {
+    spdlog::info("--max-source {}: the model was trained on lines of up to {} pieces, to which segments are limited",
+                 asked, options.max_source_pieces);
+  }
+  return options;
+}
+
+}  // namespace
+
+TranslateOptions ModelOptions::translate_with(const LoadedModel& loaded) const {
+  return with_limit_logged(options_with(search, loaded), search.translate.max_source_pieces);
+}
+
+TranslateOptions ModelOptions::translate_with(const LoadedEnsemble& ensemble) const {
+  return with_limit_logged(options_with(search, ensemble), search.translate.max_source_pieces);
 }
 
 std::unique_ptr<Backend> ModelOptions::make_backend() const {
@@ -257,7 +241,7 @@ Translator LoadedEnsemble::translator(Backend& backend) const {
 }
 
 LoadedModel ModelOptions::load_any(Backend& backend) const {
-  translate.check();
+  search.translate.check();
   require_matmul(backend, precision, "--precision f32");
   return load_model(find_checkpoint(checkpoint), backend, precision);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/translate_options.h"
 #include "nmt/checkpoint/store.h"  // find_checkpoint()
 #include "nmt/decode/translator.h"
 #include "nmt/ops/backend.h"
@@ -28,13 +29,6 @@ std::vector<std::filesystem::path> last_checkpoints(const std::filesystem::path&
 /// rates, which affect only training. `command`: for messages.
 void require_same_model(std::string_view command, const Checkpoint& first, const Checkpoint& other);
 
-/// Which lines are split into their sentences, which are translated separately.
-enum class SplitLines {
-  automatic,   // lines larger than those that the model was usually trained on
-  always,      // lines of several sentences
-  long_lines,  // lines of more than --max-source subwords; for models of documents
-};
-
 /// Models that translate together, the first of which is the model of --checkpoint.
 struct LoadedEnsemble {
   std::vector<LoadedModel> models;  // with one vocabulary
@@ -54,8 +48,7 @@ struct ModelOptions {
   DType precision = DType::f32;
   DeviceChoice device = DeviceChoice::automatic;
   int threads = 0;
-  TranslateOptions translate;
-  SplitLines split = SplitLines::automatic;
+  TranslateChoices search;
 
   /// Adds --checkpoint, --precision and --threads. They are bound to this object, which must outlive `command`.
   void declare_model(CLI::App& command);
@@ -65,13 +58,14 @@ struct ModelOptions {
   /// Lets --checkpoint be given several times, for an ensemble, and adds its options. Call it after declare().
   void declare_ensemble(CLI::App& command);
 
+  /// Adds the options of samples. Call choose_search() once they are parsed.
+  void declare_sampling(CLI::App& command);
+
   /// Adds --device, for commands that may use a GPU. The translation service does not, since GPUs are left to training.
   void declare_device(CLI::App& command);
 
-  /// `translate` with the bounds of lines that this model translates whole. No part of a line has more subwords than
-  /// data.max_length of the training allowed.
+  /// `search` for this model or ensemble, as options_with() has it. Logs if --max-source is too large for it.
   TranslateOptions translate_with(const LoadedModel& loaded) const;
-  /// The same for the first model, with the shortest data.max_length of all.
   TranslateOptions translate_with(const LoadedEnsemble& ensemble) const;
 
   /// Creates the backend of the chosen device. Throws Failure if it is not available.
@@ -84,9 +78,13 @@ struct ModelOptions {
   LoadedEnsemble load_ensemble(Backend& backend) const;
   /// Loads the checkpoint of any model. Throws Failure if it is absent or damaged.
   LoadedModel load_any(Backend& backend) const;
-
- private:
-  void declare_search(CLI::App& command);
 };
+
+/// The options of a search with this model: with the bounds of lines that it translates whole, its pieces for words.
+/// No part of a line has more subwords than data.max_length of the training allowed. Throws UsageFailure if the model's
+/// vocabulary does not allow a choice.
+TranslateOptions options_with(const TranslateChoices& choices, const LoadedModel& loaded);
+/// The same for the first model, with the shortest data.max_length of all.
+TranslateOptions options_with(const TranslateChoices& choices, const LoadedEnsemble& ensemble);
 
 }  // namespace babelring

@@ -21,7 +21,6 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "cli/model_options.h"
-#include "cli/sampling_options.h"
 #include "cli/translate_service.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
@@ -129,10 +128,9 @@ void TranslationInput::warn_of_replaced() const {
 
 struct TranslateArguments {
   ModelOptions model;
-  SamplingOptions sampling;
+  CLI::Option* beam = nullptr;
   std::string input = "-";
   std::string output = "-";
-  int n_best = 1;
   bool as_json = false;
   std::string invalid = "fail";
   std::int64_t buffer_lines = 0;
@@ -229,7 +227,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
       if (arguments.as_json) {
         print_translation_json(out, number, lines[i], translations[i]);
       } else {
-        print_translation(out, number, translations[i], arguments.n_best);
+        print_translation(out, number, translations[i], options.beam.n_best);
       }
     }
     out.flush();
@@ -243,15 +241,21 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
 }
 
 void translate(TranslateArguments& arguments) {
-  arguments.sampling.choose(arguments.model.translate, arguments.n_best);
+  const BeamOptions& beam = arguments.model.search.translate.beam;
+  choose_search(arguments.model.search, arguments.beam->count() > 0);
+  if (!arguments.model.search.translate.sample && beam.n_best > beam.beam) {
+    throw UsageFailure(
+        fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
+                    beam.n_best, beam.beam));
+  }
   TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
+  const TranslateOptions options = arguments.model.translate_with(ensemble);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
   Translator translator = ensemble.translator(*backend);
-  translate_lines(arguments, input, translator, arguments.model.translate_with(ensemble),
-                  arguments.output == "-" ? std::cout : file);
+  translate_lines(arguments, input, translator, options, arguments.output == "-" ? std::cout : file);
 }
 
 }  // namespace
@@ -262,15 +266,12 @@ void add_translate(CLI::App& app) {
   arguments->model.declare(*command);
   arguments->model.declare_ensemble(*command);
   arguments->model.declare_device(*command);
-  arguments->sampling.declare(*command);
   command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
       ->capture_default_str();
   command->add_option("--output", arguments->output, "output file; -: standard output")->capture_default_str();
-  command
-      ->add_option("--n-best,--nbest", arguments->n_best,
-                   "translations per line; above 1 prints line, rank, score and text, separated by tabs")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  declare(*command, answer_options(arguments->model.search));
+  arguments->model.declare_sampling(*command);
+  arguments->beam = command->get_option("--beam");
   command
       ->add_option(
           "--invalid", arguments->invalid,
@@ -289,7 +290,6 @@ void add_translate(CLI::App& app) {
   command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: max address space; 0: no limit")
       ->check(CLI::Range(0, 1 << 30))
       ->needs(serve);
-  serve->excludes(command->get_option("--sample"));
   command
       ->add_flag("--end-with-parent", arguments->limits.end_with_parent,
                  "with --serve: terminate when the parent process ends")

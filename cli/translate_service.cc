@@ -29,17 +29,9 @@ struct Refusal {
 struct Request {
   std::int64_t id = 0;
   std::vector<std::string> text;
-  TranslateOptions options;
+  TranslateChoices choices;
   std::int64_t max_pieces = default_max_pieces;  // per line
 };
-
-double number_in(const json::value& value, const char* name, double low, double high) {
-  const double number = value.is_number() ? value.to_number<double>() : low - 1;
-  if (!(number >= low && number <= high)) {
-    throw UsageFailure(fmt::format("{}: found {}, expected a number from {} to {}", name, to_text(value), low, high));
-  }
-  return number;
-}
 
 std::int64_t integer_in(const json::value& value, const char* name, std::int64_t low, std::int64_t high) {
   if (!value.is_int64() || value.get_int64() < low || value.get_int64() > high) {
@@ -62,9 +54,10 @@ std::vector<std::string> lines_of(const json::value& value) {
 }
 
 /// Parses a request. Throws UsageFailure naming the invalid member.
-Request read_request(const json::object& object, const TranslateOptions& usual) {
-  Request request{.id = 0, .text = {}, .options = usual};
-  BeamOptions& beam = request.options.beam;
+Request read_request(const json::object& object, const TranslateChoices& usual) {
+  Request request{.id = 0, .text = {}, .choices = usual};
+  const std::vector<TranslateOption> search = search_options(request.choices), answer = answer_options(request.choices),
+                                     samples = sampling_options(request.choices);
   bool has_text = false;
   for (const auto& [name, value] : object) {
     if (name == "id") {
@@ -72,20 +65,16 @@ Request read_request(const json::object& object, const TranslateOptions& usual) 
     } else if (name == "text") {
       request.text = lines_of(value);
       has_text = true;
-    } else if (name == "beam") {
-      beam.beam = static_cast<int>(integer_in(value, "beam", 1, 100));
-    } else if (name == "nbest") {
-      beam.n_best = static_cast<int>(integer_in(value, "nbest", 1, 100));
-    } else if (name == "length_penalty") {
-      beam.length_penalty = number_in(value, "length_penalty", 0, 10);
     } else if (name == "max_subwords" || name == "most_pieces") {  // the older name
       request.max_pieces = integer_in(value, "max_subwords", 1, default_max_pieces);
-    } else {
+    } else if (!read_member(name, value, search) && !read_member(name, value, answer) &&
+               !read_member(name, value, samples)) {
       throw UsageFailure(fmt::format("unknown member '{}'", printable(std::string_view(name))));
     }
   }
   if (!has_text) throw UsageFailure("text is missing");
-  request.options.check();
+  choose_search(request.choices, object.contains("beam"));
+  request.choices.translate.check();
   return request;
 }
 
@@ -107,7 +96,16 @@ json::object error_json(std::int64_t id, const Refusal& refusal) {
   return {{"id", id}, {"error", json::object{{"code", refusal.code}, {"detail", refusal.detail}}}};
 }
 
-json::object answer(const Request& request, Translator& translator, const Vocabulary& vocabulary) {
+/// A process that translates with one ensemble.
+struct Service {
+  const TranslateChoices& usual;
+  const LoadedEnsemble& ensemble;
+  Translator translator;
+};
+
+json::object answer(const Request& request, Service& service) {
+  const Vocabulary& vocabulary = *service.ensemble.models.front().vocabulary;
+  const TranslateOptions options = options_with(request.choices, service.ensemble);
   for (std::size_t i = 0; i < request.text.size(); ++i) {
     const auto pieces = std::ssize(vocabulary.encode(request.text[i]));
     if (pieces <= request.max_pieces) continue;
@@ -116,21 +114,20 @@ json::object answer(const Request& request, Translator& translator, const Vocabu
   }
   const Stopwatch watch;
   json::array items;
-  for (const Translation& translation : translator.translate(request.text, request.options)) {
+  for (const Translation& translation : service.translator.translate(request.text, options)) {
     items.push_back(translation_json(translation));
   }
   return {{"id", request.id}, {"ms", watch.elapsed_ms()}, {"items", std::move(items)}};
 }
 
 /// Handles one request line. Errors of the request become the response.
-json::object answer_line(const std::string& line, const TranslateOptions& usual, Translator& translator,
-                         const Vocabulary& vocabulary) {
+json::object answer_line(const std::string& line, Service& service) {
   const auto object = parse_json(line);
   if (!object.ok()) return error_json(0, {"bad_request", object.error()});
   if (!object->is_object()) return error_json(0, {"bad_request", "expected a JSON object"});
   const json::value* id = object->get_object().if_contains("id");
   try {
-    return answer(read_request(object->get_object(), usual), translator, vocabulary);
+    return answer(read_request(object->get_object(), service.usual), service);
   } catch (const UsageFailure& failure) {
     return error_json(id != nullptr && id->is_int64() ? id->get_int64() : 0, {"bad_request", failure.what()});
   }
@@ -154,13 +151,13 @@ void serve_translations(const ModelOptions& model, const ServiceLimits& limits, 
   const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
   const LoadedEnsemble ensemble = model.load_ensemble(*backend);
   const LoadedModel& loaded = ensemble.models.front();
-  const TranslateOptions usual = model.translate_with(ensemble);
-  Translator translator = ensemble.translator(*backend);
+  model.translate_with(ensemble).check();
+  Service service{.usual = model.search, .ensemble = ensemble, .translator = ensemble.translator(*backend)};
   out << to_text(json::object{
              {"ready", true}, {"checkpoint", loaded.checkpoint.folder.string()}, {"update", loaded.checkpoint.update}})
       << std::endl;
   for (std::string line; std::getline(in, line);) {
-    out << to_text(answer_line(line, usual, translator, *loaded.vocabulary)) << std::endl;
+    out << to_text(answer_line(line, service)) << std::endl;
     if (!out) fail("standard output: cannot be written");
   }
 }

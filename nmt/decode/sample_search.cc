@@ -356,7 +356,6 @@ std::vector<std::vector<Hypothesis>> sample_search(EnsembleDecoder& decoder,
                                                    std::span<const std::span<const std::int32_t>> sources,
                                                    std::span<const std::uint64_t> keys, const BeamOptions& beam,
                                                    const DrawOptions& options) {
-  beam.check();
   options.check();
   if (sources.empty()) return {};
   std::vector<SentenceDraws> sentences;

@@ -23,6 +23,7 @@ struct DrawOptions {
   double top_p = 1;        // 1: all
   std::uint64_t seed = 1;
 
+  bool operator==(const DrawOptions&) const = default;
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;
 };

@@ -27,6 +27,10 @@ void BeamOptions::check() const {
   require(max_length_extra >= 0 && max_length_extra <= 10000, "max-length-extra", max_length_extra, "0 to 10000");
   require(unk_penalty >= 0 && unk_penalty <= 1e6, "unk-penalty", unk_penalty, "0 to 1000000");
   rules.check();
+  if (max_length_factor == 0 && rules.min_length >= max_length_extra && rules.min_length > 0) {
+    throw UsageFailure(fmt::format("min-length: found {}, expected less than max-length-extra, {}, as the factor is 0",
+                                   rules.min_length, max_length_extra));
+  }
 }
 
 void TokenRules::check() const {
@@ -46,6 +50,12 @@ void TokenRules::apply(std::span<const std::int32_t> ids, std::span<float> log_p
   }
   if (std::ssize(ids) < min_length) score(eos_id) = never;
   for (const std::int32_t id : suppressed) score(id) = never;
+  for (const std::vector<std::int32_t>& sequence : suppressed_sequences) {
+    const auto earlier = std::span(sequence).first(sequence.size() - 1);
+    if (ids.size() >= earlier.size() && std::ranges::equal(ids.last(earlier.size()), earlier)) {
+      score(sequence.back()) = never;
+    }
+  }
   const auto length = static_cast<std::size_t>(no_repeat_ngram);
   if (length == 0 || ids.size() < length) return;
   const auto last = ids.last(length - 1);

@@ -20,10 +20,12 @@ struct TokenRules {
   // The log-probability of a piece that occurred before is multiplied by this, at least 1. Source: Keskar et al. 2019,
   // section 4.1, applied after the softmax as the beam search of transformers does.
   double repetition_penalty = 1;
-  std::vector<std::int32_t> suppressed = {};  // ids that are never chosen
+  std::vector<std::int32_t> suppressed = {};                         // ids that are never chosen
+  std::vector<std::vector<std::int32_t>> suppressed_sequences = {};  // ids that never follow each other; none is empty
 
   bool active() const {
-    return min_length > 0 || no_repeat_ngram > 0 || repetition_penalty != 1 || !suppressed.empty();
+    return min_length > 0 || no_repeat_ngram > 0 || repetition_penalty != 1 || !suppressed.empty() ||
+           !suppressed_sequences.empty();
   }
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;

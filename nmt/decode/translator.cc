@@ -1,10 +1,12 @@
 #include "nmt/decode/translator.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "base/failure.h"
 #include "nmt/core/random.h"
+#include "nmt/metrics/chrf.h"
 
 namespace babelring {
 
@@ -69,8 +71,11 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
 }  // namespace
 
 void TranslateOptions::check() const {
-  beam.check();
+  BeamOptions search = beam;
+  if (sample) search.n_best = 1;  // has no meaning
+  search.check();
   if (sample) sample->check();
+  if (mbr && (!sample || sample->distinct)) throw UsageFailure("mbr: expected independent samples");
   const auto require_positive = [](const char* option, std::int64_t found) {
     if (found < 1) throw UsageFailure(fmt::format("{}: found {}, expected at least 1", option, found));
   };
@@ -123,8 +128,8 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
       batch_sources.push_back(parts[i]);
       batch_keys.push_back(keys[i]);
     }
-    const auto hypotheses = search(batch_sources, batch_keys, options);
-    for (std::size_t j = 0; j < batch.size(); ++j) found[batch[j]] = rendered(hypotheses[j]);
+    std::vector<std::vector<Rendering>> results = search(batch_sources, batch_keys, options);
+    for (std::size_t j = 0; j < batch.size(); ++j) found[batch[j]] = std::move(results[j]);
   }
   std::size_t first = 0;
   for (Translation& translation : translations) {
@@ -135,11 +140,60 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
   return translations;
 }
 
-std::vector<std::vector<Hypothesis>> Translator::search(std::span<const Source> sources,
-                                                        std::span<const std::uint64_t> keys,
-                                                        const TranslateOptions& options) {
-  if (!options.sample) return search_.search(sources, options.beam);
-  return sample_search(search_.decoder(), sources, keys, options.beam, *options.sample);
+std::vector<std::vector<Rendering>> Translator::search(std::span<const Source> sources,
+                                                       std::span<const std::uint64_t> keys,
+                                                       const TranslateOptions& options) {
+  std::vector<std::vector<Rendering>> results;
+  if (!options.mbr) {
+    const auto found = options.sample ? sample_search(search_.decoder(), sources, keys, options.beam, *options.sample)
+                                      : search_.search(sources, options.beam);
+    for (const std::vector<Hypothesis>& hypotheses : found) results.push_back(rendered(hypotheses));
+    return results;
+  }
+  const auto samples = sample_search(search_.decoder(), sources, keys, options.beam, *options.sample);
+  std::vector<std::vector<Hypothesis>> others(samples.size());
+  if (options.mbr->beam_candidates) {
+    BeamOptions beam = options.beam;
+    beam.n_best = beam.beam;
+    others = search_.search(sources, beam);
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    results.push_back(least_risk(samples[i], others[i], options.mbr->n_best));
+  }
+  return results;
+}
+
+std::vector<Rendering> Translator::least_risk(const std::vector<Hypothesis>& samples,
+                                              const std::vector<Hypothesis>& others, int n_best) const {
+  std::vector<Rendering> candidates;  // with different texts
+  std::vector<double> drawn;          // how often each was
+  std::vector<std::string> texts;
+  const auto add = [&](const std::vector<Hypothesis>& hypotheses, double times) {
+    for (Rendering& rendering : rendered(hypotheses)) {
+      const auto at = static_cast<std::size_t>(std::ranges::find(texts, rendering.text) - texts.begin());
+      if (at == texts.size()) {
+        texts.push_back(rendering.text);
+        candidates.push_back(std::move(rendering));
+        drawn.push_back(0);
+      }
+      drawn[at] += times;
+    }
+  };
+  add(samples, 1);
+  add(others, 0);
+  const std::vector<double> chrf = Chrf().score_pairs(texts);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    // A sample is no reference for itself, or else samples would have an advantage over the beam.
+    double sum = drawn[i] > 0 ? -chrf[i * texts.size() + i] : 0, references = drawn[i] > 0 ? -1 : 0;
+    for (std::size_t j = 0; j < candidates.size(); ++j) {
+      sum += drawn[j] * chrf[i * texts.size() + j];
+      references += drawn[j];
+    }
+    candidates[i].score = references > 0 ? sum / references : 0;
+  }
+  std::ranges::stable_sort(candidates, std::ranges::greater(), &Rendering::score);
+  candidates.resize(std::min(candidates.size(), static_cast<std::size_t>(n_best)));
+  return candidates;
 }
 
 std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypotheses) const {

@@ -13,10 +13,22 @@
 
 namespace babelring {
 
+/// Minimum Bayes risk: chooses the translation whose mean chrF against samples, the expected utility under the model's
+/// distribution, is largest. Source: Eikema and Aziz 2020; with independent samples as candidates too, and as
+/// references, as Freitag et al. 2022.
+struct MbrOptions {
+  int n_best = 1;                // translations of a line with different texts, the best first
+  bool beam_candidates = false;  // the whole beam of a search is among the candidates
+
+  bool operator==(const MbrOptions&) const = default;
+};
+
 struct TranslateOptions {
   BeamOptions beam;
   // Draws translations instead of searching them. Each part of a split line is drawn with random numbers of its own.
   std::optional<DrawOptions> sample = {};
+  // Chooses among the samples, which must be independent. The parts of a split line are chosen one by one.
+  std::optional<MbrOptions> mbr = {};
   // Max source tokens (</s> included) and sentences per search. They bound memory. By the CPU backend they do not
   // affect the result, because packed weights make a row's products independent of its neighbours.
   std::int64_t batch_tokens = 2048;
@@ -31,8 +43,9 @@ struct TranslateOptions {
 /// One translation of a line. For a split line the texts of its parts are joined, their scores averaged and their
 /// log-probabilities summed.
 struct Rendering {
-  std::string text;            // one line
-  double score = 0;            // log-probability divided by the length penalty; at most 0, larger is better
+  std::string text;  // one line
+  // Log-probability divided by the length penalty; at most 0, larger is better. With MbrOptions the expected chrF.
+  double score = 0;
   double log_probability = 0;  // natural logarithm
   bool complete = true;        // false if cut at the maximum length
   // Its pieces, and the log-probability of each piece and, where a part is complete, of its </s>.
@@ -76,8 +89,10 @@ class Translator {
   std::size_t packed_bytes() const { return search_.packed_bytes(); }
 
  private:
-  std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
-                                              std::span<const std::uint64_t> keys, const TranslateOptions& options);
+  std::vector<std::vector<Rendering>> search(std::span<const std::span<const std::int32_t>> sources,
+                                             std::span<const std::uint64_t> keys, const TranslateOptions& options);
+  std::vector<Rendering> least_risk(const std::vector<Hypothesis>& samples, const std::vector<Hypothesis>& others,
+                                    int n_best) const;
   std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;
 
   const Vocabulary& vocabulary_;

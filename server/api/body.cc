@@ -151,6 +151,14 @@ std::optional<bool> Body::flag(std::string_view name) {
   return found->get_bool();
 }
 
+json::object Body::rest() {
+  json::object left;
+  for (const auto& [name, value] : object_) {
+    if (known_.emplace(std::string_view(name)).second && !value.is_null()) left[name] = value;
+  }
+  return left;
+}
+
 void Body::finish() const {
   for (const auto& [name, value] : object_) {
     if (!known_.contains(std::string_view(name))) refuse_member(name, "unknown member");

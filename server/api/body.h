@@ -57,6 +57,8 @@ class Body {
 
   std::string required_text(std::string_view name, std::size_t max_bytes);
 
+  /// The members that were not read and are not null, for another program to check.
+  json::object rest();
   /// Refuses members that were not read.
   void finish() const;
 

@@ -35,17 +35,20 @@ json::array read_lines(Body& body) {
   return lines;
 }
 
-/// Builds the request line for the translator. Omitted options have the defaults of `nmt translate`.
+/// Builds the request line for the translator, which gives omitted options the defaults of `nmt translate`. It knows
+/// them all, with their ranges, and refuses others; here are the limits of a server that many share. A request's size
+/// bounds the rest.
 json::object read_request(const http::Request& request) {
   Body body(request);
   json::object line = {{"text", read_lines(body)}, {"max_subwords", max_subwords}};
   const auto beam = body.integer("beam", 1, max_beam);
   const auto nbest = body.integer("nbest", 1, beam.value_or(max_beam));
-  const auto length_penalty = body.number("length_penalty", 0, 10);
-  body.finish();
   if (beam) line["beam"] = *beam;
   if (nbest) line["nbest"] = *nbest;
-  if (length_penalty) line["length_penalty"] = *length_penalty;
+  for (const char* name : {"id", "max_subwords", "most_pieces", "n_best"}) {
+    if (body.value(name) != nullptr) Body::refuse(name, "unknown member");
+  }
+  for (auto& [name, value] : body.rest()) line[name] = std::move(value);
   return line;
 }
 

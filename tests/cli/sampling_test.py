@@ -55,13 +55,56 @@ class SamplingTest(NmtTest):
         single = self.succeeds(f"{TRANSLATE} --sample --json", LINES)
         self.assertEqual(self.succeeds(f"{TRANSLATE} --checkpoint run --sample --json", LINES), single)
 
+    def test_least_risk_does_not_depend_on_batches(self) -> None:
+        for options in ("", " --beam 3", " --mbr-samples 5 --n-best 2 --top-p 0.8"):
+            expected = self.succeeds(f"{TRANSLATE} --mbr --json{options}", LINES)
+            for other in ("--threads 2", "--buffer-lines 2", "--batch-sentences 1"):
+                self.assertEqual(self.succeeds(f"{TRANSLATE} --mbr --json{options} {other}", LINES), expected, other)
+            first = json.loads(expected.splitlines()[0])
+            scores = [one["score"] for one in first["n_best"]]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            self.assertTrue(0 <= scores[0] <= 100)
+
+    def test_requests_have_samples(self) -> None:
+        def ask(options: str, *requests: dict) -> list[dict]:
+            lines = "".join(json.dumps({"text": LINES.splitlines()} | request) + "\n" for request in requests)
+            return [json.loads(line) for line in self.succeeds(f"{TRANSLATE} --serve{options}", lines).splitlines()[1:]]
+
+        def texts(answer: dict) -> list[list[str]]:
+            return [[one["hyp"] for one in item["nbest"]] for item in answer["items"]]
+
+        def expected(options: str) -> list[list[str]]:
+            lines = self.succeeds(f"{TRANSLATE} --json {options}", LINES).splitlines()
+            return [[one["text"] for one in json.loads(line)["n_best"]] for line in lines]
+
+        one, several, mbr, greedy, wrong = ask(
+            "",
+            {"sample": True, "temperature": 0.7, "top_k": 30, "seed": 5},
+            {"sample": True, "nbest": 3, "top_p": 0.9},
+            {"mbr": True, "mbr_samples": 6, "beam": 2},
+            {"beam": 1},
+            {"sample": True, "beam": 2},
+        )
+        self.assertEqual(texts(one), expected("--sample --temperature 0.7 --top-k 30 --seed 5"))
+        self.assertEqual(texts(several), expected("--sample --n-best 3 --top-p 0.9"))
+        self.assertEqual(texts(mbr), expected("--mbr --mbr-samples 6 --beam 2"))
+        self.assertEqual(texts(greedy), expected("--beam 1"))
+        self.assertEqual(wrong["error"]["code"], "bad_request")
+        self.assertIn("found sample and beam", wrong["error"]["detail"])
+        usual, searched = ask(" --sample --seed 3", {}, {"sample": False, "seed": 1})
+        self.assertEqual(texts(usual), expected("--sample --seed 3"))
+        self.assertEqual(texts(searched), expected(""))
+
     def test_options_that_do_not_go_together_are_refused(self) -> None:
         self.complain_all(
             f"""
-2 | {TRANSLATE} --sample --beam 4 | found --sample and --beam, expected one of them
-2 | {TRANSLATE} --temperature 0.5 | found --temperature without --sample, expected both
-2 | {TRANSLATE} --gumbel | found --gumbel without --sample, expected both
-2 | {TRANSLATE} --sample --gumbel --independent | found --gumbel and --independent, expected one of them
+2 | {TRANSLATE} --sample --beam 4 | found sample and beam, expected one of them
+2 | {TRANSLATE} --temperature 0.5 | temperature: found without sample, expected both
+2 | {TRANSLATE} --gumbel | gumbel: found without sample, expected both
+2 | {TRANSLATE} --sample --gumbel --independent | found gumbel and independent, expected one of them
+2 | {TRANSLATE} --mbr --gumbel | found gumbel and mbr, expected one of them
+2 | {TRANSLATE} --mbr-samples 9 | mbr-samples: found without mbr, expected both
+2 | {TRANSLATE} --mbr --n-best 40 | n-best: found 40, expected at most mbr-samples, 32
 2 | {TRANSLATE} --sample --temperature 0.0001 | temperature: found 0.0001, expected 0, or 0.001 to 100
 2 | {TRANSLATE} --sample --top-p 0 | top-p: found 0, expected a number above 0, at most 1
 2 | {TRANSLATE} --sample --top-k -1 | --top-k: found -1, expected 0 to 1000000

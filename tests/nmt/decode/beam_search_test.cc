@@ -159,7 +159,10 @@ NextModel ruled(NextModel model, const TokenRules& rules) {
       if (occurs(longer.end() - 1, longer.end())) next[id] *= rules.repetition_penalty;
       const bool repeats = length > 0 && std::ssize(longer) >= length && occurs(longer.end() - length, longer.end());
       const bool early = id == eos_id && std::ssize(prefix) < rules.min_length;
-      if (repeats || early || std::ranges::count(rules.suppressed, static_cast<std::int32_t>(id)) > 0) {
+      const bool completes = std::ranges::any_of(rules.suppressed_sequences, [&](const auto& sequence) {
+        return longer.size() >= sequence.size() && std::equal(sequence.rbegin(), sequence.rend(), longer.rbegin());
+      });
+      if (repeats || early || completes || std::ranges::count(rules.suppressed, static_cast<std::int32_t>(id)) > 0) {
         next[id] = -std::numeric_limits<double>::infinity();
       }
     }
@@ -174,6 +177,7 @@ TEST(BeamSearch, RulesEqualTheUncachedSearchByTheirDefinitions) {
   for (const TokenRules& rules : {TokenRules{.no_repeat_ngram = 1}, TokenRules{.no_repeat_ngram = 2},
                                   TokenRules{.min_length = 5, .no_repeat_ngram = 3, .repetition_penalty = 1.3},
                                   TokenRules{.min_length = 9, .suppressed = {4, 7}},
+                                  TokenRules{.suppressed_sequences = {{4, 7}, {7, 7, 3}, {5}, {4, 4}, {3, 6}}},
                                   TokenRules{.min_length = 30, .suppressed = {3, 4, 5, 6, 7, 8}}}) {
     const BeamOptions options{.beam = 4, .n_best = 4, .max_length_factor = 1, .max_length_extra = 6, .rules = rules};
     const auto found = BeamSearch(tiny.transformer, *backend).search(spans_of(sources), options);

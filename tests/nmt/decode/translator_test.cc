@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <map>
+
 #include "nmt/decode/split_source.h"
+#include "nmt/metrics/chrf.h"
 #include "tests/nmt/decode/tiny_model.h"
 
 namespace babelring {
@@ -150,6 +154,45 @@ TEST_F(TranslatorTest, DrawsEqualLinesAndPartsSeparately) {
   const std::string first = translator_.translate_ids(spans_of({ids}), split).at(0).text();
   EXPECT_TRUE(parts.text().starts_with(first)) << parts.text();
   EXPECT_NE(parts.text(), join_parts({first, first}));
+}
+
+TEST_F(TranslatorTest, ChoosesTheSampleOfLeastRisk) {
+  const DrawOptions draw{.samples = 12, .temperature = 0.8, .seed = 4};
+  const BeamOptions beam{.beam = 4};
+  const auto sampled = translator_.translate(lines, {.beam = beam, .sample = draw});
+  const auto searched = translator_.translate(lines, {.beam = {.beam = 4, .n_best = 4}});
+  for (const bool beam_candidates : {false, true}) {
+    const auto chosen = translator_.translate(
+        lines, {.beam = beam, .sample = draw, .mbr = MbrOptions{.n_best = 3, .beam_candidates = beam_candidates}});
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      std::map<std::string, double> expected;  // from the definition
+      const Chrf chrf;
+      const auto& samples = sampled[i].n_best;
+      const auto mean = [&](const std::string& text, std::size_t without) {
+        double sum = 0;
+        for (std::size_t k = 0; k < samples.size(); ++k) {
+          if (k != without) sum += chrf.score(chrf.count(text, {samples[k].text}));
+        }
+        return sum / static_cast<double>(samples.size() - (without < samples.size() ? 1 : 0));
+      };
+      for (std::size_t k = 0; k < samples.size(); ++k) expected[samples[k].text] = mean(samples[k].text, k);
+      for (const Rendering& other : searched[i].n_best) {
+        if (beam_candidates) expected.try_emplace(other.text, mean(other.text, samples.size()));
+      }
+      std::vector<double> best;
+      for (const auto& [text, score] : expected) best.push_back(score);
+      std::ranges::sort(best, std::greater());
+      best.resize(std::min<std::size_t>(best.size(), 3));
+      ASSERT_EQ(chosen[i].n_best.size(), best.size());
+      for (std::size_t k = 0; k < best.size(); ++k) {
+        EXPECT_NEAR(chosen[i].n_best[k].score, best[k], 1e-9);
+        EXPECT_NEAR(expected.at(chosen[i].n_best[k].text), best[k], 1e-9);
+      }
+    }
+  }
+  EXPECT_THROW(translator_.translate(lines, {.mbr = MbrOptions{}}), UsageFailure);
+  EXPECT_THROW(translator_.translate(lines, {.sample = DrawOptions{.distinct = true}, .mbr = MbrOptions{}}),
+               UsageFailure);
 }
 
 TEST_F(TranslatorTest, RefusesInvalidOptionsAndMismatchedModels) {

@@ -86,14 +86,26 @@ TEST_F(TranslateTest, RefusesWhatIsNoRequest) {
        {std::string("{}"), std::string(R"({"text":"a"})"), std::string(R"({"text":[]})"),
         std::string(R"({"text":[1]})"), R"({"text":)" + many + "}", std::string(R"({"text":["a"],"beam":13})"),
         std::string(R"({"text":["a"],"beam":0})"), std::string(R"({"text":["a"],"beam":2,"nbest":3})"),
-        std::string(R"({"text":["a"],"length_penalty":-1})"), std::string(R"({"text":["a\nb"]})"),
-        std::string(R"({"text":["a"],"speed":1})")}) {
+        std::string(R"({"text":["a\nb"]})"), std::string(R"({"text":["a"],"id":1})"),
+        std::string(R"({"text":["a"],"max_subwords":4096})"), std::string(R"({"text":["a"],"most_pieces":4096})"),
+        std::string(R"({"text":["a"],"n_best":50})")}) {
     expect_problem(ask(path, body), 400, "bad_body");
   }
   expect_problem(ask(path, R"({"text":["long"]})"), 422, "too_long");
   expect_problem(ask(path, R"({"text":[")" + std::string(17000, 'a') + R"("]})"), 422, "too_long");
   expect_problem(ask("/api/v1/checkpoints/c_00000000000000000000000000", R"({"text":["a"]})"), 404,
                  "checkpoint_unknown");
+}
+
+TEST_F(TranslateTest, PassesOptionsOnToTheTranslatorWhichChecksThem) {
+  begin();
+  const std::string path = checkpoint("update-00000001");
+  const auto answer = ask(path, R"({"text":["abc"],"min_length":7,"length_penalty":null})");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(parse_json(answer.body)->at("items").at(0).at("min_length"), 7);
+  for (const std::string option : {R"("speed":1)", R"("min_length":"a")"}) {
+    expect_problem(ask(path, R"({"text":["abc"],)" + option + "}"), 400, "bad_body");
+  }
 }
 
 TEST_F(TranslateTest, SaysWhatIsWrongWithTheTranslator) {

@@ -23,20 +23,30 @@ void hang() {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(60));
 }
 
+json::value refusal(const json::value& id, const char* code, const std::string& detail) {
+  return {{"id", id}, {"error", json::object{{"code", code}, {"detail", detail}}}};
+}
+
 json::value answer(const json::object& request) {
   const json::value id = request.at("id");
   json::array items;
+  for (const auto& [name, value] : request) {
+    const std::string known = "id text max_subwords beam nbest length_penalty min_length";
+    if (known.find(name) == std::string::npos) {
+      return refusal(id, "bad_request", "unknown member '" + std::string(name) + "'");
+    }
+    if (name == "min_length" && !value.is_int64()) return refusal(id, "bad_request", "min_length: found nonsense");
+  }
   for (const json::value& line : request.at("text").as_array()) {
     std::string text(std::string_view(line.as_string()));
     if (text == "die") kill(getpid(), SIGKILL);
     if (text == "hang") hang();
     if (text == "nonsense") return "nonsense";
-    if (text == "long") {
-      return {{"id", id}, {"error", json::object{{"code", "too_long"}, {"detail", "text[0]: 700 tokens"}}}};
-    }
+    if (text == "long") return refusal(id, "too_long", "text[0]: 700 tokens");
     std::reverse(text.begin(), text.end());
     // source_pieces is the process id, so that a test knows who answered.
     items.push_back({{"hyp", text}, {"score", -1.5}, {"source_pieces", getpid()}, {"nbest", json::array()}});
+    if (request.contains("min_length")) items.back().get_object()["min_length"] = request.at("min_length");
   }
   return {{"id", id}, {"ms", 1.5}, {"items", std::move(items)}};
 }

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "nmt/decode/translator.h"
+
+namespace CLI {
+class App;
+}
+
+namespace babelring {
+
+/// Which lines are split into their sentences, which are translated separately.
+enum class SplitLines {
+  automatic,   // lines larger than those that the model was usually trained on
+  always,      // lines of several sentences
+  long_lines,  // lines of more than --max-source subwords; for models of documents
+};
+
+/// A wish for samples instead of a search.
+struct SampleChoices {
+  bool sample = false, gumbel = false, independent = false, mbr = false;
+  DrawOptions draw;  // but for `samples`, `distinct` and `seed`
+  std::int64_t seed = 1;
+  int mbr_samples = 32;
+};
+
+/// A wish for translations, by a command line or a request, without regard to a model.
+struct TranslateChoices {
+  TranslateOptions translate;
+  SplitLines split = SplitLines::automatic;
+  SampleChoices samples;
+  std::vector<std::string> suppressed;  // words and pieces that no translation has, see suppress()
+};
+
+/// An option of translating: --NAME of a command, and the member NAME of a request, with _ in place of -.
+struct TranslateOption {
+  struct Words {
+    std::vector<std::string> allowed;
+    std::string initial;
+    std::function<void(std::size_t index)> choose;
+  };
+  using Texts = std::vector<std::string>;  // the lines of a file; in a request an array
+
+  std::string name, help;
+  std::variant<int*, std::int64_t*, double*, bool*, Texts*, Words> value;
+  double low = 0, high = 0;     // of a number, inclusive
+  double high_in_request = -1;  // in a request, which shares its process with others; below low: the command's only
+  std::string alias = {};       // another name; empty: none
+};
+
+/// The options of a search, whose values are the members of `choices`, which must outlive them.
+std::vector<TranslateOption> search_options(TranslateChoices& choices);
+/// The options that say what is told of a translation, likewise.
+std::vector<TranslateOption> answer_options(TranslateChoices& choices);
+
+/// The options of samples, likewise.
+std::vector<TranslateOption> sampling_options(TranslateChoices& choices);
+/// Turns `choices.samples` into options of `choices.translate`. `beam_given`: the command line or request names a beam.
+/// Throws UsageFailure if they do not go together.
+void choose_search(TranslateChoices& choices, bool beam_given);
+
+/// Adds the options to a command.
+void declare(CLI::App& command, std::span<const TranslateOption> options);
+
+/// Sets the option that a member of a request names; null keeps its value. False if none is named so. Throws
+/// UsageFailure that names the member, its value and its range.
+bool read_member(std::string_view name, const json::value& value, std::span<const TranslateOption> options);
+
+/// Adds texts to the pieces that `rules` suppress. piece:TEXT, and a text with "▁", name a piece of the vocabulary. Any
+/// other text is cut to pieces as a beginning of a line is, which are not chosen in this order. Throws UsageFailure if
+/// the vocabulary lacks a piece.
+void suppress(std::span<const std::string> texts, const Vocabulary& vocabulary, TokenRules& rules);
+
+}  // namespace babelring
