@@ -1,7 +1,6 @@
 #include "cli/commands.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,109 +20,10 @@
 #include "base/json.h"
 #include "cli/model_options.h"
 #include "cli/translate_service.h"
-#include "nmt/data/line_reader.h"
-#include "nmt/data/text.h"
+#include "cli/translation_lines.h"
 
 namespace babelring {
 namespace {
-
-/// Action on a line that cannot be translated as it is: fail; or replace each byte that is not valid UTF-8 by U+FFFD,
-/// and cut a line of more than LineReader::longest_bytes to kept_bytes.
-enum class Invalid { fail, replace };
-
-/// Reads a text to translate in batches of lines, from a file or standard input, plain or gzip. Skips a byte-order
-/// mark.
-class TranslationInput {
- public:
-  /// The bytes that are left of a line that is cut. 64 KiB is about ten thousand words, more than any text has in a
-  /// line. The search through a mebibyte of what is no text would take minutes.
-  static constexpr std::size_t kept_bytes = std::size_t{1} << 16;
-
-  /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
-  TranslationInput(const std::string& name, Invalid invalid);
-
-  /// Returns up to `count` lines; empty at the end of the input. Errors are read errors and damaged gzip data and,
-  /// unless they are replaced, invalid bytes and lines longer than LineReader::longest_bytes. The lines before an error
-  /// are returned first; the next call throws Failure naming file and line.
-  std::vector<std::string> next(std::int64_t count);
-
-  /// Logs the numbers of replaced bytes and of lines that were cut, and the first such line, if any.
-  void warn_of_replaced() const;
-
- private:
-  bool take(std::string& line);
-  std::optional<std::string> fault_of_line() const;
-  void repair_line();
-  std::string name_;
-  Invalid invalid_;
-  LineReader reader_;
-  RawLine raw_;
-  std::optional<std::string> fault_;
-  std::int64_t replaced_bytes_ = 0, replaced_lines_ = 0, first_replaced_ = 0;
-  std::int64_t cut_lines_ = 0, first_cut_ = 0;
-};
-
-TranslationInput::TranslationInput(const std::string& name, Invalid invalid)
-    : name_(name == "-" ? "standard input" : name),
-      invalid_(invalid),
-      reader_(name == "-" ? LineReader(STDIN_FILENO, name_) : LineReader(name)) {}
-
-std::vector<std::string> TranslationInput::next(std::int64_t count) {
-  std::vector<std::string> lines;
-  std::string line;
-  while (!fault_ && std::ssize(lines) < count && take(line)) lines.push_back(std::move(line));
-  if (fault_ && lines.empty()) throw Failure(*fault_);
-  return lines;
-}
-
-/// Returns false at the end of the input and at an error.
-bool TranslationInput::take(std::string& line) {
-  const auto read = reader_.read(raw_);
-  if (!read) {
-    fault_ = read.error();
-  } else if (*read && invalid_ == Invalid::fail) {
-    fault_ = fault_of_line();
-  } else if (*read) {
-    repair_line();
-  }
-  if (fault_ || !*read) return false;
-  if (const std::string_view tag = markup_of(raw_); !tag.empty()) {
-    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text", name_, raw_.number, tag);
-  }
-  line = std::move(raw_.text);
-  return true;
-}
-
-std::optional<std::string> TranslationInput::fault_of_line() const {
-  if (raw_.over_long) {
-    return fmt::format("{}:{}: over {} bytes (--invalid replace cuts the line and continues)", name_, raw_.number,
-                       LineReader::longest_bytes);
-  }
-  const std::size_t at = find_invalid_utf8(raw_.text);
-  if (at == std::string::npos) return std::nullopt;
-  return fmt::format("{}:{}: byte {} is not UTF-8 (--invalid replace continues)", name_, raw_.number, at + 1);
-}
-
-void TranslationInput::repair_line() {
-  if (raw_.over_long) {
-    cut_text(raw_.text, kept_bytes);
-    if (++cut_lines_ == 1) first_cut_ = raw_.number;
-  }
-  if (const std::int64_t bytes = replace_invalid_utf8(raw_.text); bytes > 0) {
-    replaced_bytes_ += bytes;
-    if (++replaced_lines_ == 1) first_replaced_ = raw_.number;
-  }
-}
-
-void TranslationInput::warn_of_replaced() const {
-  if (cut_lines_ > 0) {
-    spdlog::warn("{}: lines over {} bytes, of which only the first {} are translated: {}, first line {}", name_,
-                 LineReader::longest_bytes, kept_bytes, cut_lines_, first_cut_);
-  }
-  if (replaced_bytes_ == 0) return;
-  spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_, replaced_bytes_,
-               replaced_lines_, first_replaced_);
-}
 
 struct TranslateArguments {
   ModelOptions model;
@@ -167,38 +66,6 @@ void print_translation(std::ostream& out, std::int64_t number, const Translation
     out << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, rendering.score, rendering.text);
   }
 }
-
-/// Counts lines that were split or cut, and logs a warning for each line that was split inside a sentence.
-class LineCounts {
- public:
-  explicit LineCounts(const TranslateOptions& options) : max_pieces_(options.max_source_pieces) {}
-
-  void add(std::int64_t number, const Translation& translation) {
-    if (!translation.complete() && cut_++ == 0) first_cut_ = number;
-    if (translation.parts > 1) ++(translation.source_pieces > max_pieces_ ? long_ : split_);
-    if (!translation.cut_inside_sentence) return;
-    spdlog::warn("line {}: {} pieces, split inside a sentence into {} parts (--max-source)", number,
-                 translation.source_pieces, translation.parts);
-  }
-  void report() const {
-    const auto lines = [](std::int64_t count) { return count == 1 ? "line has" : "lines have"; };
-    if (long_ > 0) {
-      spdlog::info("{} {} more than {} pieces: split and translated in parts (--max-source)", long_, lines(long_),
-                   max_pieces_);
-    }
-    if (split_ > 0) {
-      spdlog::info("{} {} several sentences, which were translated one by one (--split)", split_, lines(split_));
-    }
-    if (cut_ > 0) {
-      spdlog::info("{} cut at the maximum length, the first in line {} (--max-length-factor, --max-length-extra)",
-                   cut_ == 1 ? "1 translation was" : fmt::format("{} translations were", cut_), first_cut_);
-    }
-  }
-
- private:
-  std::int64_t max_pieces_;
-  std::int64_t long_ = 0, split_ = 0, cut_ = 0, first_cut_ = 0;
-};
 
 /// Opens and truncates the output file. Call it last, after all other checks.
 void open_output(const TranslateArguments& arguments, std::ofstream& file) {
