@@ -324,9 +324,9 @@ class SampleSearch {
     all[unk_id] -= static_cast<float>(beam_.unk_penalty);
     const float largest = *std::ranges::max_element(all), factor = 1 / static_cast<float>(options_.temperature);
     double sum = 0;
-    if (!std::isinf(largest)) {
-      for (const float value : all)
-        next_.sums.push_back(sum += static_cast<double>(std::exp((value - largest) * factor)));
+    if (!std::isinf(largest)) next_.sums.resize(all.size());
+    for (std::size_t id = 0; id < next_.sums.size(); ++id) {
+      next_.sums[id] = sum += static_cast<double>(std::exp((all[id] - largest) * factor));
     }
     all[unk_id] = unknown;
   }
