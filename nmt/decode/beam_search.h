@@ -25,9 +25,11 @@ class BeamSearch {
       : decoder_(members, combination, backend) {}
 
   /// Translates `sources` (subword ids without </s>). Returns the n best hypotheses of each source, best first, at
-  /// least one. An empty source is translated like any other. Throws UsageFailure if an option is out of range.
+  /// least one. An empty source is translated like any other. `constraints` are those of each source, null: none; an
+  /// empty list: none for all. Throws UsageFailure if an option is out of range.
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
-                                              const BeamOptions& options);
+                                              const BeamOptions& options,
+                                              std::span<const Constraints* const> constraints = {});
 
   /// Calls `observer` with the input of each matmul from now on, in the backend's memory; no longer if it is empty.
   void observe_inputs(CachedDecoder::MatmulInput observer) { decoder_.observe_inputs(std::move(observer)); }
@@ -45,7 +47,8 @@ class BeamSearch {
     std::vector<std::int32_t> ids;
   };
   EnsembleDecoder decoder_;
-  std::vector<Best> best_;  // of a beam's hypotheses, where rules choose them
+  std::vector<Best> best_;       // of a beam's hypotheses, where rules choose them
+  std::vector<float> original_;  // log-probabilities before the rules
 };
 
 }  // namespace babelring
