@@ -145,7 +145,7 @@ void Augmentation::make(Translator& translator, const TranslateOptions& options)
     if (lines.empty()) {
       progress.complete = true;
     } else {
-      progress.counts.add(append(files, lines, translator.translate(lines, options, number)));
+      progress.counts.add(append(files, lines, translator.translate(lines, options, {}, number)));
       progress.counts.repaired = repaired_before + input.repaired_lines();
       number += std::ssize(lines);
     }

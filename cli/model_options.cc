@@ -153,6 +153,10 @@ void ModelOptions::declare_device(CLI::App& command) {
 TranslateOptions options_with(const TranslateChoices& choices, const LoadedModel& loaded) {
   TranslateOptions options = choices.translate;
   suppress(choices.suppressed, *loaded.vocabulary, options.beam.rules);
+  if (!choices.terms.empty()) {
+    const PieceTexts texts(*loaded.vocabulary);
+    options.glossary = std::make_shared<Glossary>(choices.terms, "glossary", *loaded.vocabulary, texts);
+  }
   const std::int64_t longest_trained = std::max(1, loaded.config.data.max_length - 1);  // without </s>
   options.max_source_pieces = std::min(options.max_source_pieces, longest_trained);
   if (choices.split == SplitLines::long_lines) return options;

@@ -58,6 +58,7 @@ void choose_search(TranslateChoices& choices, bool beam_given) {
     return;
   }
   if (samples.sample && beam_given) refuse_both("sample", "beam");
+  if (!choices.terms.empty()) refuse_both(samples.sample ? "sample" : "mbr", "glossary");
   if (samples.gumbel && samples.independent) refuse_both("gumbel", "independent");
   if (samples.gumbel && samples.mbr) refuse_both("gumbel", "mbr");  // a mean needs independent samples
   if (samples.mbr && n_best > samples.mbr_samples) {

@@ -18,6 +18,7 @@
 
 #include "base/failure.h"
 #include "base/json.h"
+#include "base/options/usage.h"
 #include "cli/model_options.h"
 #include "cli/translate_service.h"
 #include "cli/translation_lines.h"
@@ -32,40 +33,61 @@ struct TranslateArguments {
   std::string output = "-";
   bool as_json = false;
   std::string invalid = "fail";
+  std::string prefix;  // a file; empty: none
+  bool moses = false;  // the form of n-best lists
   std::int64_t buffer_lines = 0;
   bool serve = false;
   ServiceLimits limits;
 };
 
-json::object rendering_json(const Rendering& rendering) {
-  return {{"text", rendering.text},
-          {"score", rendering.score},
-          {"log_probability", rendering.log_probability},
-          {"complete", rendering.complete}};
-}
+/// Writes translations in the form that the command line asks for.
+class TranslationOutput {
+ public:
+  TranslationOutput(const TranslateArguments& arguments, const Vocabulary& vocabulary, std::ostream& out)
+      : arguments_(arguments), vocabulary_(vocabulary), out_(out) {}
 
-void print_translation_json(std::ostream& out, std::int64_t number, const std::string& source,
-                            const Translation& translation) {
-  json::array n_best;
-  for (const Rendering& rendering : translation.n_best) n_best.push_back(rendering_json(rendering));
-  out << to_text(json::object{{"line", number},
-                              {"source", source},
-                              {"text", translation.text()},
-                              {"parts", translation.parts},
-                              {"n_best", std::move(n_best)}})
-      << '\n';
-}
+  void write(std::int64_t number, const std::string& source, const Translation& translation) {
+    if (arguments_.as_json) {
+      write_json(number, source, translation);
+    } else if (arguments_.moses) {
+      for (const Rendering& one : translation.n_best) {
+        out_ << fmt::format("{} ||| {} ||| F0= {:.6f} ||| {:.6f}\n", number - 1, one.text, one.log_probability,
+                            one.score);
+      }
+    } else if (arguments_.model.search.translate.beam.n_best == 1) {
+      out_ << translation.text() << '\n';
+    } else {
+      int rank = 0;
+      for (const Rendering& one : translation.n_best) {
+        out_ << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, one.score, one.text);
+      }
+    }
+  }
 
-void print_translation(std::ostream& out, std::int64_t number, const Translation& translation, int n_best) {
-  if (n_best == 1) {
-    out << translation.text() << '\n';
-    return;
+ private:
+  void write_json(std::int64_t number, const std::string& source, const Translation& translation) {
+    json::array n_best;
+    for (const Rendering& rendering : translation.n_best) {
+      json::object one = {{"text", rendering.text},
+                          {"score", rendering.score},
+                          {"log_probability", rendering.log_probability},
+                          {"complete", rendering.complete}};
+      tell_scores(arguments_.model.search, rendering, vocabulary_, one);
+      n_best.push_back(std::move(one));
+    }
+    json::object line = {{"line", number},
+                         {"source", source},
+                         {"text", translation.text()},
+                         {"parts", translation.parts},
+                         {"n_best", std::move(n_best)}};
+    if (!arguments_.model.search.terms.empty()) line["terms"] = terms_json(translation);
+    out_ << to_text(line) << '\n';
   }
-  int rank = 0;
-  for (const Rendering& rendering : translation.n_best) {
-    out << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, rendering.score, rendering.text);
-  }
-}
+
+  const TranslateArguments& arguments_;
+  const Vocabulary& vocabulary_;
+  std::ostream& out_;
+};
 
 /// Opens and truncates the output file. Call it last, after all other checks.
 void open_output(const TranslateArguments& arguments, std::ofstream& file) {
@@ -79,23 +101,47 @@ void open_output(const TranslateArguments& arguments, std::ofstream& file) {
   if (!file) fail("{}: cannot be written: {}", arguments.output, std::strerror(errno));
 }
 
+/// The prefixes of the next lines of the input. Throws Failure if the file of prefixes has fewer or more lines.
+class PrefixInput {
+ public:
+  explicit PrefixInput(const std::string& file) : file_(file), input_(file, Invalid::fail) {}
+
+  std::vector<Prefix> next(std::size_t lines) {
+    std::vector<Prefix> prefixes;
+    for (std::string& text : input_.next(static_cast<std::int64_t>(lines))) {
+      prefixes.push_back({std::move(text), fmt::format("{}:{}", file_, ++read_)});
+    }
+    if (prefixes.size() < lines) fail("{}: found {} lines, expected one for each line of the input", file_, read_);
+    return prefixes;
+  }
+  void require_end() {
+    if (!input_.next(1).empty()) {
+      fail("{}: found more than {} lines, expected one for each line of the input", file_, read_);
+    }
+  }
+
+ private:
+  std::string file_;
+  TranslationInput input_;
+  std::int64_t read_ = 0;
+};
+
 void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
-                     const TranslateOptions& options, std::ostream& out) {
+                     const TranslateOptions& options, TranslationOutput& output, std::ostream& out) {
   // At a terminal translate line by line. For files use large buffers, sorted by length, which is faster.
   const bool interactive = arguments.input == "-" && isatty(STDIN_FILENO) == 1;
   const std::int64_t at_once = arguments.buffer_lines > 0 ? arguments.buffer_lines : interactive ? 1 : 10000;
   std::int64_t number = 0;
   LineCounts counts(options);
+  std::optional<PrefixInput> prefixes;
+  if (!arguments.prefix.empty()) prefixes.emplace(arguments.prefix);
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
-    const std::vector<Translation> translations = translator.translate(lines, options, number);
+    const std::vector<Prefix> begin = prefixes ? prefixes->next(lines.size()) : std::vector<Prefix>();
+    const std::vector<Translation> translations = translator.translate(lines, options, begin, number);
     errno = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
       counts.add(++number, translations[i]);
-      if (arguments.as_json) {
-        print_translation_json(out, number, lines[i], translations[i]);
-      } else {
-        print_translation(out, number, translations[i], options.beam.n_best);
-      }
+      output.write(number, lines[i], translations[i]);
     }
     out.flush();
     if (!out) {
@@ -103,8 +149,24 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
            errno == 0 ? "" : fmt::format(": {}", std::strerror(errno)));
     }
   }
+  if (prefixes) prefixes->require_end();
   counts.report();
   input.warn_of_replaced();
+}
+
+void check_output_form(const TranslateArguments& arguments) {
+  const TranslateChoices& search = arguments.model.search;
+  const char* needs_json = search.piece_scores ? "--piece-scores" : search.word_scores ? "--word-scores" : nullptr;
+  if (needs_json != nullptr && !arguments.as_json) {
+    throw UsageFailure(fmt::format("{}: found no --json, in which they are told", needs_json));
+  }
+  if (arguments.as_json && arguments.moses) {
+    throw UsageFailure("--n-best-format: found moses and --json, expected one form");
+  }
+  const bool in_columns = search.translate.beam.n_best > 1 && !arguments.as_json && !arguments.moses;
+  if (in_columns && search.translate.keep_spacing) {
+    throw UsageFailure("--keep-spacing: found n-best lists with tabs between columns, expected --json or moses");
+  }
 }
 
 void translate(TranslateArguments& arguments) {
@@ -115,6 +177,7 @@ void translate(TranslateArguments& arguments) {
         fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
                     beam.n_best, beam.beam));
   }
+  check_output_form(arguments);
   TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedEnsemble ensemble = arguments.model.load_ensemble(*backend);
@@ -122,7 +185,9 @@ void translate(TranslateArguments& arguments) {
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
   Translator translator = ensemble.translator(*backend);
-  translate_lines(arguments, input, translator, options, arguments.output == "-" ? std::cout : file);
+  std::ostream& out = arguments.output == "-" ? std::cout : file;
+  TranslationOutput output(arguments, *ensemble.models.front().vocabulary, out);
+  translate_lines(arguments, input, translator, options, output, out);
 }
 
 }  // namespace
@@ -139,6 +204,16 @@ void add_translate(CLI::App& app) {
   declare(*command, answer_options(arguments->model.search));
   arguments->model.declare_sampling(*command);
   arguments->beam = command->get_option("--beam");
+  add_word_option(
+      *command, "--n-best-format", {"tabs", "moses"}, "tabs",
+      [arguments](std::size_t index) { arguments->moses = index == 1; },
+      "form of n-best lists: tabs; or moses: LINE ||| TEXT ||| F0= LOG-PROBABILITY ||| SCORE, lines from 0");
+  command
+      ->add_option("--prefix", arguments->prefix,
+                   "a file whose line N is the beginning of the translation of line N, which may end inside a word; an "
+                   "empty line: any")
+      ->type_name("FILE")
+      ->check(existing_file);
   command
       ->add_option(
           "--invalid", arguments->invalid,
@@ -152,8 +227,10 @@ void add_translate(CLI::App& app) {
                    "lines read before translating; 0: 1 at a terminal, otherwise 10000")
       ->check(CLI::Range(0, 1'000'000'000))
       ->capture_default_str();
+  CLI::Option* prefix = command->get_option("--prefix");
   CLI::Option* serve = command->add_flag(
       "--serve", arguments->serve, "serve requests, JSON lines on standard input, until end of file (docs/formats.md)");
+  prefix->excludes(serve);
   command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: max address space; 0: no limit")
       ->check(CLI::Range(0, 1 << 30))
       ->needs(serve);

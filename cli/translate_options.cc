@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <cmath>
 #include <optional>
 #include <type_traits>
 
@@ -27,20 +28,38 @@ TranslateOption::Words words(Enum& member, const Choices<std::type_identity_t<En
           .choose = [&member, choices](std::size_t index) { member = choices[index].second; }};
 }
 
-/// The lines of a text file, without those that are empty.
-std::vector<std::string> texts_of(const std::string& file) {
+/// Calls use(line) with each line of a text file that is not empty.
+void for_each_line(const std::string& file, const std::function<void(const RawLine& line)>& use) {
   LineReader reader(file);
   RawLine line;
-  std::vector<std::string> texts;
   for (;;) {
     const auto read = reader.read(line);
     if (!read) fail("{}", read.error());
-    if (!*read) return texts;
+    if (!*read) return;
     if (line.over_long || find_invalid_utf8(line.text) != std::string::npos) {
       fail("{}:{}: found other bytes, expected a line of UTF-8", file, line.number);
     }
-    if (!line.text.empty()) texts.push_back(std::move(line.text));
+    if (!line.text.empty()) use(line);
   }
+}
+
+std::vector<std::string> texts_of(const std::string& file) {
+  std::vector<std::string> texts;
+  for_each_line(file, [&](const RawLine& line) { texts.push_back(line.text); });
+  return texts;
+}
+
+std::vector<Term> terms_of(const std::string& file) {
+  std::vector<Term> terms;
+  for_each_line(file, [&](const RawLine& line) {
+    const std::size_t tab = line.text.find('\t');
+    if (tab == std::string::npos || line.text.find('\t', tab + 1) != std::string::npos) {
+      throw UsageFailure(fmt::format("{}:{}: found '{:.100}', expected a term, a tab and its translation", file,
+                                     line.number, printable(line.text)));
+    }
+    terms.emplace_back(line.text.substr(0, tab), line.text.substr(tab + 1));
+  });
+  return terms;
 }
 
 std::string name_in_request(const TranslateOption& option) {
@@ -77,6 +96,19 @@ class MemberReader {
     member->clear();
     for (const json::value& text : value_.get_array()) member->emplace_back(std::string_view(text.get_string()));
   }
+  void operator()(TranslateOption::Terms* member) const {
+    const auto is_term = [](const json::value& term) {
+      return term.is_array() && term.get_array().size() == 2 &&
+             std::ranges::all_of(term.get_array(), [](const json::value& side) { return side.is_string(); });
+    };
+    const bool fits =
+        value_.is_array() && value_.get_array().size() <= max_texts && std::ranges::all_of(value_.get_array(), is_term);
+    if (!fits) refuse(name_, value_, fmt::format("an array of at most {} pairs of strings", max_texts));
+    member->clear();
+    for (const json::value& term : value_.get_array()) {
+      member->emplace_back(term.get_array()[0].get_string(), term.get_array()[1].get_string());
+    }
+  }
   void operator()(const TranslateOption::Words& words) const {
     const auto found = value_.is_string() ? std::ranges::find(words.allowed, std::string_view(value_.get_string()))
                                           : words.allowed.end();
@@ -110,6 +142,12 @@ void declare_option(CLI::App& command, const TranslateOption& option) {
               name, [value](const std::string& file) { *value = texts_of(file); }, option.help)
           ->type_name("FILE")
           ->check(existing_file);
+    } else if constexpr (std::is_same_v<Value, TranslateOption::Terms*>) {
+      command
+          .add_option_function<std::string>(
+              name, [value](const std::string& file) { *value = terms_of(file); }, option.help)
+          ->type_name("FILE")
+          ->check(existing_file);
     } else if constexpr (std::is_same_v<Value, bool*>) {
       command.add_flag(name, *value, option.help);
     } else {
@@ -130,8 +168,11 @@ std::vector<TranslateOption> search_options(TranslateChoices& choices) {
   return {
       {"beam", "beam size: hypotheses per sentence; 1: greedy", &beam.beam, 1, 1000, 100},
       {"length-penalty", "exponent; larger values favor longer translations; 0: none", &beam.length_penalty, 0, 10, 10},
-      {"length-formula", "divide the log-probability of n tokens by n^penalty (power) or ((5+n)/6)^penalty (gnmt)",
-       words(beam.length_formula, {{"power", LengthFormula::power}, {"gnmt", LengthFormula::gnmt}})},
+      {"length-formula",
+       "divide the log-probability of n tokens, with </s>, by n^penalty (power) or ((5+n)/6)^penalty (gnmt), or by "
+       "(n-1)^penalty (pieces)",
+       words(beam.length_formula,
+             {{"power", LengthFormula::power}, {"gnmt", LengthFormula::gnmt}, {"pieces", LengthFormula::pieces}})},
       {"max-length-factor", "max tokens of a translation, as a multiple of the source tokens", &beam.max_length_factor,
        0, 100, 10},
       {"max-length-extra", "tokens added to that maximum", &beam.max_length_extra, 0, 10000, 512},
@@ -144,6 +185,9 @@ std::vector<TranslateOption> search_options(TranslateChoices& choices) {
       {"suppress",
        "words that no translation has, one a line; piece:TEXT, and a text with ▁, name a piece of the vocabulary",
        &choices.suppressed},
+      {"glossary",
+       "terms with their translations, one a line, with a tab between them; a line that has the term gets it",
+       &choices.terms},
       {"unk-penalty", "subtracted from the log-probability of <unk>; 1000 forbids <unk>", &beam.unk_penalty, 0, 1e6,
        1e6},
       {"batch-tokens", "max source tokens per batch", &translate.batch_tokens, 1, 1e6},
@@ -157,7 +201,10 @@ std::vector<TranslateOption> search_options(TranslateChoices& choices) {
        "sentences than lines of the training text usually had; always: all of several sentences; long: those over "
        "--max-source, for models trained on documents",
        words(choices.split,
-             {{"auto", SplitLines::automatic}, {"always", SplitLines::always}, {"long", SplitLines::long_lines}})}};
+             {{"auto", SplitLines::automatic}, {"always", SplitLines::always}, {"long", SplitLines::long_lines}})},
+      {"keep-spacing",
+       "keep the white space before, between and after the sentences of a line that is split, and of any",
+       &translate.keep_spacing}};
 }
 
 void declare(CLI::App& command, std::span<const TranslateOption> options) {
@@ -171,7 +218,9 @@ std::vector<TranslateOption> answer_options(TranslateChoices& choices) {
            .low = 1,
            .high = 1000,
            .high_in_request = 100,
-           .alias = "nbest"}};
+           .alias = "nbest"},
+          {"piece-scores", "with --json: the log-probability of each piece", &choices.piece_scores},
+          {"word-scores", "with --json: the log-probability and the confidence of each word", &choices.word_scores}};
 }
 
 bool read_member(std::string_view name, const json::value& value, std::span<const TranslateOption> options) {
@@ -216,6 +265,50 @@ void suppress(std::span<const std::string> texts, const Vocabulary& vocabulary, 
       rules.suppressed_sequences.push_back(std::move(ids));
     }
   }
+}
+
+void tell_scores(const TranslateChoices& choices, const Rendering& rendering, const Vocabulary& vocabulary,
+                 json::object& answer) {
+  constexpr std::string_view space = "▁";
+  struct Word {
+    std::string text;
+    double log_probability = 0;
+    int pieces = 0;
+  };
+  json::array pieces;
+  std::vector<Word> words;
+  bool begins = true;
+  for (std::size_t i = 0; i < rendering.ids.size(); ++i) {
+    const std::string& piece = vocabulary.piece(rendering.ids[i]);
+    const auto log_probability = static_cast<double>(rendering.token_scores[i]);
+    pieces.push_back(json::object{{"piece", piece}, {"log_probability", log_probability}});
+    const bool is_end = rendering.ids[i] == eos_id;
+    if (!is_end && (begins || piece.starts_with(space))) words.emplace_back();
+    begins = is_end;
+    if (is_end) continue;
+    const auto byte = byte_of(piece);
+    words.back().text += byte ? std::string(1, *byte) : piece.substr(piece.starts_with(space) ? space.size() : 0);
+    words.back().log_probability += log_probability;
+    ++words.back().pieces;
+  }
+  if (choices.piece_scores) answer["pieces"] = std::move(pieces);
+  if (!choices.word_scores) return;
+  json::array& list = answer["words"].emplace_array();
+  for (Word& word : words) {
+    replace_invalid_utf8(word.text);
+    list.push_back(json::object{{"word", word.text},
+                                {"log_probability", word.log_probability},
+                                {"confidence", std::exp(word.log_probability / word.pieces)}});
+  }
+}
+
+json::array terms_json(const Translation& translation) {
+  json::array terms;
+  for (const FoundTerm& found : translation.terms) {
+    terms.push_back(
+        json::object{{"source", found.term.first}, {"target", found.term.second}, {"missed", found.missed}});
+  }
+  return terms;
 }
 
 }  // namespace babelring

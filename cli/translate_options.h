@@ -36,7 +36,9 @@ struct TranslateChoices {
   TranslateOptions translate;
   SplitLines split = SplitLines::automatic;
   SampleChoices samples;
-  std::vector<std::string> suppressed;  // words and pieces that no translation has, see suppress()
+  std::vector<std::string> suppressed;             // words and pieces that no translation has, see suppress()
+  std::vector<Term> terms;                         // of the glossary
+  bool piece_scores = false, word_scores = false;  // are told
 };
 
 /// An option of translating: --NAME of a command, and the member NAME of a request, with _ in place of -.
@@ -49,7 +51,8 @@ struct TranslateOption {
   using Texts = std::vector<std::string>;  // the lines of a file; in a request an array
 
   std::string name, help;
-  std::variant<int*, std::int64_t*, double*, bool*, Texts*, Words> value;
+  using Terms = std::vector<Term>;  // likewise, with a tab between both sides; in a request arrays of two
+  std::variant<int*, std::int64_t*, double*, bool*, Texts*, Terms*, Words> value;
   double low = 0, high = 0;     // of a number, inclusive
   double high_in_request = -1;  // in a request, which shares its process with others; below low: the command's only
   std::string alias = {};       // another name; empty: none
@@ -77,5 +80,12 @@ bool read_member(std::string_view name, const json::value& value, std::span<cons
 /// other text is cut to pieces as a beginning of a line is, which are not chosen in this order. Throws UsageFailure if
 /// the vocabulary lacks a piece.
 void suppress(std::span<const std::string> texts, const Vocabulary& vocabulary, TokenRules& rules);
+
+/// Adds to an answer what the options want to be told of a translation beside its text: pieces and words with their
+/// log-probabilities.
+void tell_scores(const TranslateChoices& choices, const Rendering& rendering, const Vocabulary& vocabulary,
+                 json::object& answer);
+/// The terms that occur in a line, as JSON.
+json::array terms_json(const Translation& translation);
 
 }  // namespace babelring

@@ -29,6 +29,7 @@ struct Refusal {
 struct Request {
   std::int64_t id = 0;
   std::vector<std::string> text;
+  std::vector<Prefix> prefixes;  // of each line, or none
   TranslateChoices choices;
   std::int64_t max_pieces = default_max_pieces;  // per line
 };
@@ -40,14 +41,14 @@ std::int64_t integer_in(const json::value& value, const char* name, std::int64_t
   return value.get_int64();
 }
 
-std::vector<std::string> lines_of(const json::value& value) {
+std::vector<std::string> lines_of(const json::value& value, const char* name) {
   std::vector<std::string> lines;
   if (!value.is_array() || value.get_array().empty() || value.get_array().size() > max_lines) {
-    throw UsageFailure(fmt::format("text: expected an array of 1 to {} lines", max_lines));
+    throw UsageFailure(fmt::format("{}: expected an array of 1 to {} lines", name, max_lines));
   }
   for (const json::value& line : value.get_array()) {
     const bool fits = line.is_string() && line.get_string().find_first_of("\r\n") == json::string::npos;
-    if (!fits) throw UsageFailure(fmt::format("text[{}]: expected a string without line breaks", lines.size()));
+    if (!fits) throw UsageFailure(fmt::format("{}[{}]: expected a string without line breaks", name, lines.size()));
     lines.emplace_back(std::string_view(line.get_string()));
   }
   return lines;
@@ -63,10 +64,15 @@ Request read_request(const json::object& object, const TranslateChoices& usual) 
     if (name == "id") {
       request.id = integer_in(value, "id", 0, std::int64_t{1} << 53);
     } else if (name == "text") {
-      request.text = lines_of(value);
+      request.text = lines_of(value, "text");
       has_text = true;
     } else if (name == "max_subwords" || name == "most_pieces") {  // the older name
       request.max_pieces = integer_in(value, "max_subwords", 1, default_max_pieces);
+    } else if (name == "prefix") {
+      if (value.is_null()) continue;
+      for (std::string& text : lines_of(value, "prefix")) {
+        request.prefixes.push_back({std::move(text), fmt::format("prefix[{}]", request.prefixes.size())});
+      }
     } else if (!read_member(name, value, search) && !read_member(name, value, answer) &&
                !read_member(name, value, samples)) {
       throw UsageFailure(fmt::format("unknown member '{}'", printable(std::string_view(name))));
@@ -74,22 +80,32 @@ Request read_request(const json::object& object, const TranslateChoices& usual) 
   }
   if (!has_text) throw UsageFailure("text is missing");
   choose_search(request.choices, object.contains("beam"));
+  if (!request.prefixes.empty() && request.prefixes.size() != request.text.size()) {
+    throw UsageFailure(fmt::format("prefix: found {} lines, expected as many as those of text, {}",
+                                   request.prefixes.size(), request.text.size()));
+  }
   request.choices.translate.check();
   return request;
 }
 
-json::object translation_json(const Translation& translation) {
+json::object translation_json(const Translation& translation, const TranslateChoices& choices,
+                              const Vocabulary& vocabulary) {
   json::array n_best;
   for (const Rendering& rendering : translation.n_best) {
-    n_best.push_back(json::object{{"hyp", rendering.text},
-                                  {"score", rendering.score},
-                                  {"log_probability", rendering.log_probability},
-                                  {"complete", rendering.complete}});
+    json::object one = {{"hyp", rendering.text},
+                        {"score", rendering.score},
+                        {"log_probability", rendering.log_probability},
+                        {"complete", rendering.complete}};
+    tell_scores(choices, rendering, vocabulary, one);
+    n_best.push_back(std::move(one));
   }
-  return {{"hyp", translation.text()},
-          {"score", translation.n_best.empty() ? json::value(nullptr) : json::value(translation.n_best.front().score)},
-          {"source_pieces", translation.source_pieces},
-          {"nbest", std::move(n_best)}};
+  json::object item = {
+      {"hyp", translation.text()},
+      {"score", translation.n_best.empty() ? json::value(nullptr) : json::value(translation.n_best.front().score)},
+      {"source_pieces", translation.source_pieces},
+      {"nbest", std::move(n_best)}};
+  if (!choices.terms.empty()) item["terms"] = terms_json(translation);
+  return item;
 }
 
 json::object error_json(std::int64_t id, const Refusal& refusal) {
@@ -114,8 +130,8 @@ json::object answer(const Request& request, Service& service) {
   }
   const Stopwatch watch;
   json::array items;
-  for (const Translation& translation : service.translator.translate(request.text, options)) {
-    items.push_back(translation_json(translation));
+  for (const Translation& translation : service.translator.translate(request.text, options, request.prefixes)) {
+    items.push_back(translation_json(translation, request.choices, vocabulary));
   }
   return {{"id", request.id}, {"ms", watch.elapsed_ms()}, {"items", std::move(items)}};
 }

@@ -80,6 +80,13 @@ void TranslationInput::skip(std::int64_t count) {
 void LineCounts::add(std::int64_t number, const Translation& translation) {
   if (!translation.complete() && cut_++ == 0) first_cut_ = number;
   if (translation.parts > 1) ++(translation.source_pieces > max_pieces_ ? long_ : split_);
+  for (const FoundTerm& found : translation.terms) {
+    ++terms_;
+    if (!found.missed) continue;
+    ++missed_;
+    spdlog::warn("line {}: the translation lacks '{}', for '{}' (--glossary)", number, found.term.second,
+                 found.term.first);
+  }
   if (!translation.cut_inside_sentence) return;
   spdlog::warn("line {}: {} pieces, split inside a sentence into {} parts (--max-source)", number,
                translation.source_pieces, translation.parts);
@@ -94,6 +101,7 @@ void LineCounts::report() const {
   if (split_ > 0) {
     spdlog::info("{} {} several sentences, which were translated one by one (--split)", split_, lines(split_));
   }
+  if (terms_ > 0) spdlog::info("{} of {} terms of the glossary are in the translations", terms_ - missed_, terms_);
   if (cut_ > 0) {
     spdlog::info("{} cut at the maximum length, the first in line {} (--max-length-factor, --max-length-extra)",
                  cut_ == 1 ? "1 translation was" : fmt::format("{} translations were", cut_), first_cut_);

@@ -62,7 +62,7 @@ class LineCounts {
 
  private:
   std::int64_t max_pieces_;
-  std::int64_t long_ = 0, split_ = 0, cut_ = 0, first_cut_ = 0;
+  std::int64_t long_ = 0, split_ = 0, cut_ = 0, first_cut_ = 0, terms_ = 0, missed_ = 0;
 };
 
 }  // namespace babelring

@@ -164,6 +164,13 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text, TextSide sid
   return {ids.begin(), ids.end()};
 }
 
+std::vector<std::size_t> Vocabulary::places(std::string_view text) const {
+  std::vector<std::size_t> begins;
+  const auto whole = model_->source.EncodeAsImmutableProto({text.data(), text.size()});
+  for (const auto& piece : whole.pieces()) begins.push_back(piece.begin());
+  return begins;
+}
+
 namespace {
 
 /// The text of pieces of which the model does not have all.

@@ -47,6 +47,9 @@ class Vocabulary {
   /// Returns ids without <s> and </s>. Deterministic. Of two models, a text that the side's has no piece for has the id
   /// that it has in the other's, unless that of the side's is `absent_piece`.
   std::vector<std::int32_t> encode(std::string_view text, TextSide side = TextSide::source) const;
+  /// The byte of `text` with which each piece of encode(text) begins, for a source. Spaces that the model removes
+  /// belong to the piece that follows.
+  std::vector<std::size_t> places(std::string_view text) const;
   /// Converts ids to text, dropping <s> and </s>. Throws Failure if an id lies outside the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
 

@@ -18,16 +18,18 @@ void for_each_open(std::vector<SentenceBeam>& beams, Use use) {
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> BeamSearch::search(std::span<const std::span<const std::int32_t>> sources,
-                                                        const BeamOptions& options) {
+                                                        const BeamOptions& options,
+                                                        std::span<const Constraints* const> constraints) {
   options.check();
   if (sources.empty()) return {};
   std::vector<SentenceBeam> beams;
-  std::int64_t max_length = 0;
-  for (const auto& source : sources) {
-    beams.emplace_back(options, static_cast<std::int64_t>(source.size()));
+  std::int64_t max_length = 0, rows = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    beams.emplace_back(options, std::ssize(sources[i]), constraints.empty() ? nullptr : constraints[i]);
     max_length = std::max(max_length, beams.back().max_length());
+    rows += beams.back().width();
   }
-  decoder_.start(sources, static_cast<std::int64_t>(sources.size()) * options.beam, max_length);
+  decoder_.start(sources, rows, max_length);
   const auto open = [](const SentenceBeam& beam) { return !beam.done(); };
   while (std::any_of(beams.begin(), beams.end(), open)) step(beams, options);
   std::vector<std::vector<Hypothesis>> found;
@@ -45,12 +47,13 @@ void BeamSearch::step(std::vector<SentenceBeam>& beams, const BeamOptions& optio
       live.row = static_cast<std::int32_t>(rows.size()) - 1;
     }
   });
-  if (options.rules.active()) {
+  const auto is_constrained = [](const SentenceBeam& beam) { return !beam.done() && beam.constraints() != nullptr; };
+  if (options.rules.active() || std::ranges::any_of(beams, is_constrained)) {
     decoder_.step_all(rows);
     for_each_open(beams, [&](SentenceBeam& beam, std::size_t) { beam.advance(next_by_rules(beam, options)); });
     return;
   }
-  decoder_.step(rows, SentenceBeam::next_tokens_needed(options));
+  decoder_.step(rows, options.beam + 3);  // next_tokens_needed() of each
   for_each_open(beams, [&](SentenceBeam& beam, std::size_t) {
     std::vector<NextTokens> next;
     for (const SentenceBeam::Live& live : beam.live()) next.push_back(decoder_.next(live.row));
@@ -64,8 +67,19 @@ std::vector<NextTokens> BeamSearch::next_by_rules(const SentenceBeam& beam, cons
   for (std::size_t i = 0; i < best_.size(); ++i) {
     const SentenceBeam::Live& live = beam.live()[i];
     const std::span<float> log_probabilities = decoder_.log_probabilities(live.row);
+    const Constraints* constraints = beam.constraints();
+    if (constraints != nullptr) original_.assign(log_probabilities.begin(), log_probabilities.end());
     options.rules.apply(live.ids, log_probabilities);
-    best_tokens(log_probabilities, SentenceBeam::next_tokens_needed(options), best_[i].log_probabilities, best_[i].ids);
+    if (constraints != nullptr) constraints->apply(live.met, live.ids, original_, log_probabilities);
+    Best& best = best_[i];
+    best_tokens(log_probabilities, beam.next_tokens_needed(), best.log_probabilities, best.ids);
+    if (constraints != nullptr) {
+      for (const std::int32_t id : constraints->wanted(live.met, live.ids)) {
+        if (std::ranges::find(best.ids, id) != best.ids.end()) continue;
+        best.ids.push_back(id);
+        best.log_probabilities.push_back(log_probabilities[static_cast<std::size_t>(id)]);
+      }
+    }
     next.push_back({.log_probabilities = best_[i].log_probabilities, .ids = best_[i].ids});
   }
   return next;

@@ -25,9 +25,11 @@ class BeamSearch {
       : decoder_(members, combination, backend) {}
 
   /// Translates `sources` (subword ids without </s>). Returns the n best hypotheses of each source, best first, at
-  /// least one. An empty source is translated like any other. Throws UsageFailure if an option is out of range.
+  /// least one. An empty source is translated like any other. `constraints` are those of each source, null: none; an
+  /// empty list: none for all. Throws UsageFailure if an option is out of range.
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
-                                              const BeamOptions& options);
+                                              const BeamOptions& options,
+                                              std::span<const Constraints* const> constraints = {});
 
   /// The model part, for other searches of the same models. Not between the steps of a search.
   EnsembleDecoder& decoder() { return decoder_; }
@@ -48,7 +50,8 @@ class BeamSearch {
     std::vector<std::int32_t> ids;
   };
   EnsembleDecoder decoder_;
-  std::vector<Best> best_;  // of a beam's hypotheses, where rules choose them
+  std::vector<Best> best_;       // of a beam's hypotheses, where rules choose them
+  std::vector<float> original_;  // log-probabilities before the rules
 };
 
 }  // namespace babelring

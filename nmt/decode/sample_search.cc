@@ -93,7 +93,7 @@ struct NextTokensToDraw {
 };
 
 /// The beginning of one or several draws of a sentence.
-struct Prefix {
+struct Beginning {
   Hypothesis drawn;
   std::int32_t row = 0;            // in the decoder's last step; of a new prefix: its parent's
   std::vector<std::size_t> draws;  // independent draws that begin with it
@@ -106,8 +106,13 @@ struct Prefix {
 /// The draws of one sentence, without the model. Each step calls branch() for each prefix of live(), then end_step().
 class SentenceDraws {
  public:
-  SentenceDraws(const BeamOptions& beam, const DrawOptions& options, std::uint64_t key, std::int64_t source_pieces)
-      : beam_(beam), options_(options), max_length_(beam.max_length(source_pieces)), live_(1) {
+  SentenceDraws(const BeamOptions& beam, const DrawOptions& options, std::uint64_t key, std::int64_t source_pieces,
+                const Constraints* constraints)
+      : beam_(beam),
+        options_(options),
+        constraints_(constraints),
+        max_length_(beam.max_length(source_pieces)),
+        live_(1) {
     const auto samples = static_cast<std::size_t>(options.samples);
     live_.front().key = key;
     if (options.distinct) return;
@@ -120,10 +125,12 @@ class SentenceDraws {
 
   bool done() const { return live_.empty(); }
   std::int64_t max_length() const { return max_length_; }
-  std::vector<Prefix>& live() { return live_; }
+  std::vector<Beginning>& live() { return live_; }
+  /// Null: none.
+  const Constraints* constraints() const { return constraints_; }
 
   /// Extends a prefix by tokens that are drawn from a distribution.
-  void branch(const Prefix& prefix, const NextTokensToDraw& next) {
+  void branch(const Beginning& prefix, const NextTokensToDraw& next) {
     if (next.empty()) {
       finish(prefix, false);
     } else if (options_.distinct) {
@@ -137,7 +144,7 @@ class SentenceDraws {
     ++length_;
     if (options_.distinct) keep_largest();
     live_.clear();
-    for (Prefix& prefix : children_) {
+    for (Beginning& prefix : children_) {
       const bool complete = prefix.drawn.complete;
       if (complete || length_ == max_length_) {
         finish(prefix, complete);
@@ -150,14 +157,14 @@ class SentenceDraws {
 
   std::vector<Hypothesis> found() && {
     std::vector<Hypothesis> found;
-    std::ranges::stable_sort(finished_, std::ranges::greater(), &Prefix::noisy);  // independent ones: all 0
-    for (Prefix& prefix : finished_) found.push_back(std::move(prefix.drawn));
+    std::ranges::stable_sort(finished_, std::ranges::greater(), &Beginning::noisy);  // independent ones: all 0
+    for (Beginning& prefix : finished_) found.push_back(std::move(prefix.drawn));
     return found;
   }
 
  private:
-  Prefix child_of(const Prefix& prefix, const NextDraw& token) const {
-    Prefix child = prefix;
+  Beginning child_of(const Beginning& prefix, const NextDraw& token) const {
+    Beginning child = prefix;
     child.draws.clear();
     child.drawn.token_scores.push_back(token.step);
     child.drawn.log_probability += static_cast<double>(token.step) - (token.id == unk_id ? beam_.unk_penalty : 0);
@@ -168,7 +175,7 @@ class SentenceDraws {
   }
 
   /// Draws by inverting the cumulative distribution. Draws of the same token go on as one prefix.
-  void branch_independent(const Prefix& prefix, const NextTokensToDraw& next) {
+  void branch_independent(const Beginning& prefix, const NextTokensToDraw& next) {
     const std::size_t first_child = children_.size();
     std::vector<std::size_t> tokens;  // of the children
     for (const std::size_t draw : prefix.draws) {
@@ -184,7 +191,7 @@ class SentenceDraws {
 
   /// An upper limit of the Gumbel noise of 53 random bits, in a fraction of its time: -log(-log u) is at most -log(1 -
   /// u), and 1 - u is above 2^(width - 54) with the bits of its binary digits.
-  static double most_noise(std::uint64_t bits) {
+  static double max_noise(std::uint64_t bits) {
     constexpr std::uint64_t all_bits = (std::uint64_t{1} << 53) - 1;
     return (54 - std::bit_width(all_bits - bits)) * std::numbers::ln2;
   }
@@ -192,7 +199,7 @@ class SentenceDraws {
   /// Draws the noisy log-probabilities of the children under the condition that the largest is the parent's. Noise is
   /// a pure function of the key and the prefix, so that more samples only add draws. Source: Kool et al. 2019,
   /// algorithm 1 and appendix B.3.
-  void branch_distinct(const Prefix& prefix, const std::vector<NextDraw>& next) {
+  void branch_distinct(const Beginning& prefix, const std::vector<NextDraw>& next) {
     struct Noisy {
       double value;
       const NextDraw* token;
@@ -203,7 +210,7 @@ class SentenceDraws {
       const std::uint64_t bits = mix64(prefix.key + static_cast<std::uint64_t>(token.id + 1) * golden_ratio) >> 11;
       const double plain = prefix.log_weight + token.log_weight;
       const bool full = std::ssize(noisy) == options_.samples;
-      if (full && plain + most_noise(bits) <= noisy.front().value) continue;
+      if (full && plain + max_noise(bits) <= noisy.front().value) continue;
       const double uniform = (static_cast<double>(bits) + 0.5) * 0x1.0p-53;
       noisy.push_back({plain - std::log(-std::log(uniform)), &token});
       std::ranges::push_heap(noisy, later);
@@ -215,7 +222,7 @@ class SentenceDraws {
     for (const auto& [value, token] : noisy) {
       // log(1 - exp(value - largest)) is minus infinity for the largest itself.
       const double below = prefix.noisy - value + std::log(-std::expm1(value - noisy.front().value));
-      Prefix child = child_of(prefix, *token);
+      Beginning child = child_of(prefix, *token);
       child.noisy = prefix.noisy - std::max(0.0, below) - std::log1p(std::exp(-std::abs(below)));
       child.key = derive_seed(prefix.key, static_cast<std::uint64_t>(token->id), 1);
       children_.push_back(std::move(child));
@@ -226,32 +233,33 @@ class SentenceDraws {
   void keep_largest() {
     std::vector<double> all;
     for (const auto* prefixes : {&finished_, &children_}) {
-      for (const Prefix& prefix : *prefixes) all.push_back(prefix.noisy);
+      for (const Beginning& prefix : *prefixes) all.push_back(prefix.noisy);
     }
     const auto samples = static_cast<std::ptrdiff_t>(options_.samples);
     if (std::ssize(all) <= samples) return;
     std::ranges::nth_element(all, all.begin() + samples - 1, std::ranges::greater());
     const double least = all[static_cast<std::size_t>(samples - 1)];
     for (auto* prefixes : {&finished_, &children_}) {
-      std::erase_if(*prefixes, [&](const Prefix& prefix) { return prefix.noisy < least; });
+      std::erase_if(*prefixes, [&](const Beginning& prefix) { return prefix.noisy < least; });
     }
   }
 
-  void finish(const Prefix& prefix, bool complete) {
-    Prefix whole = prefix;
+  void finish(const Beginning& prefix, bool complete) {
+    Beginning whole = prefix;
     whole.drawn.complete = complete;
     const auto length = std::max<std::int64_t>(1, std::ssize(whole.drawn.ids) + (complete ? 1 : 0));
-    whole.drawn.score = whole.drawn.log_probability / beam_.penalty(length);
+    whole.drawn.score = whole.drawn.log_probability / beam_.penalty(length, complete);
     for (const std::size_t draw : prefix.draws) finished_[draw] = whole;
     if (options_.distinct) finished_.push_back(std::move(whole));
   }
 
   const BeamOptions& beam_;
   const DrawOptions& options_;
+  const Constraints* constraints_;
   std::int64_t max_length_, length_ = 0;
   std::vector<Random> randoms_;  // of independent draws
-  std::vector<Prefix> live_, children_;
-  std::vector<Prefix> finished_;  // independent draws in order, others as they end
+  std::vector<Beginning> live_, children_;
+  std::vector<Beginning> finished_;  // independent draws in order, others as they end
 };
 
 /// Runs the model for draws.
@@ -268,22 +276,26 @@ class SampleSearch {
   void step(std::vector<SentenceDraws>& sentences) {
     std::vector<CachedDecoder::Row> rows;
     for (std::size_t sentence = 0; sentence < sentences.size(); ++sentence) {
-      for (Prefix& prefix : sentences[sentence].live()) {
+      for (Beginning& prefix : sentences[sentence].live()) {
         rows.push_back({.token = prefix.drawn.ids.empty() ? bos_id : prefix.drawn.ids.back(),
                         .sentence = static_cast<std::int32_t>(sentence),
                         .parent = prefix.row});
         prefix.row = static_cast<std::int32_t>(rows.size()) - 1;
       }
     }
-    if (best_ > 0) {
+    const auto is_constrained = [](const SentenceDraws& sentence) {
+      return !sentence.done() && sentence.constraints() != nullptr;
+    };
+    const bool best_suffice = best_ > 0 && std::ranges::none_of(sentences, is_constrained);
+    if (best_suffice) {
       decoder_.step(rows, static_cast<int>(best_));
     } else {
       decoder_.step_all(rows);
     }
     for (SentenceDraws& sentence : sentences) {
       if (sentence.done()) continue;
-      for (const Prefix& prefix : sentence.live()) {
-        read_next(prefix);
+      for (const Beginning& prefix : sentence.live()) {
+        read_next(prefix, sentence.constraints(), best_suffice);
         sentence.branch(prefix, next_);
       }
       sentence.end_step();
@@ -291,7 +303,7 @@ class SampleSearch {
   }
 
  private:
-  void read_next(const Prefix& prefix) {
+  void read_next(const Beginning& prefix, const Constraints* constraints, bool best_suffice) {
     next_.tokens.clear();
     next_.sums.clear();
     const bool first = prefix.drawn.ids.empty();
@@ -299,12 +311,14 @@ class SampleSearch {
       if (id == bos_id || (id == eos_id && first) || std::isinf(step)) return;
       next_.tokens.push_back({id, step, static_cast<double>(step) - (id == unk_id ? beam_.unk_penalty : 0)});
     };
-    if (best_ > 0) {
+    if (best_suffice) {
       const NextTokens best = decoder_.next(prefix.row);
       for (std::size_t i = 0; i < best.ids.size(); ++i) add(best.ids[i], best.log_probabilities[i]);
     } else {
       const std::span<float> all = decoder_.log_probabilities(prefix.row);
+      if (constraints != nullptr) original_.assign(all.begin(), all.end());
       beam_.rules.apply(prefix.drawn.ids, all);
+      if (constraints != nullptr) constraints->apply({}, prefix.drawn.ids, original_, all);
       if (whole_) return sum_all(all, first);
       for (std::size_t id = 0; id < all.size(); ++id) add(static_cast<std::int32_t>(id), all[id]);
     }
@@ -337,6 +351,7 @@ class SampleSearch {
   std::int64_t best_;  // tokens that the model finds for a step; 0: it computes all
   bool whole_;         // independent draws from all tokens
   NextTokensToDraw next_;
+  std::vector<float> original_;  // log-probabilities before the rules
 };
 
 }  // namespace
@@ -355,13 +370,15 @@ void DrawOptions::check() const {
 std::vector<std::vector<Hypothesis>> sample_search(EnsembleDecoder& decoder,
                                                    std::span<const std::span<const std::int32_t>> sources,
                                                    std::span<const std::uint64_t> keys, const BeamOptions& beam,
-                                                   const DrawOptions& options) {
+                                                   const DrawOptions& options,
+                                                   std::span<const Constraints* const> constraints) {
   options.check();
   if (sources.empty()) return {};
   std::vector<SentenceDraws> sentences;
   std::int64_t max_length = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    sentences.emplace_back(beam, options, keys[i], std::ssize(sources[i]));
+    sentences.emplace_back(beam, options, keys[i], std::ssize(sources[i]),
+                           constraints.empty() ? nullptr : constraints[i]);
     max_length = std::max(max_length, sentences.back().max_length());
   }
   decoder.start(sources, std::ssize(sources) * options.samples, max_length);

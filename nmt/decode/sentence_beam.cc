@@ -64,8 +64,9 @@ void TokenRules::apply(std::span<const std::int32_t> ids, std::span<float> log_p
   }
 }
 
-double BeamOptions::penalty(std::int64_t length) const {
-  const auto n = static_cast<double>(length);
+double BeamOptions::penalty(std::int64_t length, bool complete) const {
+  const bool without_end = length_formula == LengthFormula::pieces && complete;
+  const auto n = static_cast<double>(std::max<std::int64_t>(1, without_end ? length - 1 : length));
   return std::pow(length_formula == LengthFormula::gnmt ? (5 + n) / 6 : n, length_penalty);
 }
 
@@ -74,8 +75,25 @@ std::int64_t BeamOptions::max_length(std::int64_t source_pieces) const {
   return std::max<std::int64_t>(1, scaled + max_length_extra);
 }
 
-SentenceBeam::SentenceBeam(const BeamOptions& options, std::int64_t source_pieces)
-    : options_(options), max_length_(options.max_length(source_pieces)), live_(1) {}
+namespace {
+
+/// The slots of a beam with phrases: as many again for each piece of them, so that as many hypotheses as without
+/// phrases hold all, within a bound on the cost of a sentence: 8 times that of a usual beam of 5.
+int width_of(const BeamOptions& options, const Constraints* constraints) {
+  constexpr std::int64_t max_width = 40;
+  if (constraints == nullptr || !constraints->has_phrases()) return options.beam;
+  const std::int64_t wide = options.beam * (1 + constraints->phrase_pieces());
+  return std::max(options.beam, static_cast<int>(std::min(wide, max_width)));
+}
+
+}  // namespace
+
+SentenceBeam::SentenceBeam(const BeamOptions& options, std::int64_t source_pieces, const Constraints* constraints)
+    : options_(options),
+      constraints_(constraints),
+      width_(width_of(options, constraints)),
+      max_length_(options.max_length(source_pieces)),
+      live_(1) {}
 
 bool SentenceBeam::allowed(std::int32_t id) const {
   return id != bos_id && (id != eos_id || length_ > 0);
@@ -90,18 +108,47 @@ std::vector<SentenceBeam::Candidate> SentenceBeam::best_candidates(std::span<con
       const double penalty = id == unk_id ? options_.unk_penalty : 0;
       const float step = next[parent].log_probabilities[i];
       if (std::isinf(step)) continue;
-      candidates.push_back({live_[parent].log_probability + static_cast<double>(step) - penalty, step, parent, id});
+      const Live& live = live_[parent];
+      const bool counted = constraints_ != nullptr && id != eos_id;
+      const Constraints::Met met = counted ? constraints_->after(live.met, live.ids, id) : live.met;
+      candidates.push_back({live.log_probability + static_cast<double>(step) - penalty, step, parent, id, met});
     }
   }
-  const std::size_t open_slots = static_cast<std::size_t>(options_.beam) - finished_.size();
-  const std::size_t count = std::min(open_slots, candidates.size());
+  const std::size_t open_slots = static_cast<std::size_t>(width_) - finished_.size();
+  const bool banks = constraints_ != nullptr && constraints_->has_phrases();
+  const std::size_t count = banks ? candidates.size() : std::min(open_slots, candidates.size());
   const auto before = [](const Candidate& a, const Candidate& b) {
     return std::tuple(-a.log_probability, a.parent, a.id) < std::tuple(-b.log_probability, b.parent, b.id);
   };
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end(),
                     before);
   candidates.resize(count);
-  return candidates;
+  return banks ? from_banks(std::move(candidates), open_slots) : candidates;
+}
+
+/// The best candidates of each bank, in descending order.
+std::vector<SentenceBeam::Candidate> SentenceBeam::from_banks(std::vector<Candidate> ordered, std::size_t slots) const {
+  const auto banks = static_cast<std::size_t>(constraints_->phrase_pieces()) + 1;
+  const auto bank_of = [](const Candidate& candidate) { return static_cast<std::size_t>(candidate.met.pieces); };
+  std::vector<std::size_t> counts(banks), given(banks, slots / banks);
+  for (const Candidate& candidate : ordered) ++counts[bank_of(candidate)];
+  std::size_t left = slots % banks;  // to the banks that hold most, as is what a bank cannot use
+  for (std::size_t bank = 0; bank < banks; ++bank) {
+    left += given[bank] - std::min(given[bank], counts[bank]);
+    given[bank] = std::min(given[bank], counts[bank]);
+  }
+  for (std::size_t bank = banks; bank-- > 0;) {
+    const std::size_t more = std::min(left, counts[bank] - given[bank]);
+    given[bank] += more;
+    left -= more;
+  }
+  std::erase_if(ordered, [&](const Candidate& candidate) {
+    std::size_t& room = given[bank_of(candidate)];
+    if (room == 0) return true;
+    --room;
+    return false;
+  });
+  return ordered;
 }
 
 void SentenceBeam::advance(std::span<const NextTokens> next) {
@@ -114,6 +161,7 @@ void SentenceBeam::advance(std::span<const NextTokens> next) {
     Live child = live_[candidate.parent];
     child.log_probability = candidate.log_probability;
     child.token_scores.push_back(candidate.step);
+    child.met = candidate.met;
     if (candidate.id == eos_id) {
       finished_.push_back(scored(child, length_, true));
     } else {
@@ -130,7 +178,7 @@ Hypothesis SentenceBeam::scored(const Live& live, std::int64_t length, bool comp
   return {.ids = live.ids,
           .token_scores = live.token_scores,
           .log_probability = live.log_probability,
-          .score = live.log_probability / options_.penalty(std::max<std::int64_t>(1, length)),
+          .score = live.log_probability / options_.penalty(std::max<std::int64_t>(1, length), complete),
           .complete = complete};
 }
 
@@ -143,7 +191,9 @@ bool SentenceBeam::done() const {
 
 std::vector<Hypothesis> SentenceBeam::n_best() const {
   std::vector<Hypothesis> best = finished_;
-  for (const Live& live : live_) best.push_back(scored(live, length_, false));
+  std::vector<Live> fullest = live_;
+  std::ranges::stable_sort(fullest, std::ranges::greater(), [](const Live& live) { return live.met.pieces; });
+  for (const Live& live : fullest) best.push_back(scored(live, length_, false));
   if (best.size() > static_cast<std::size_t>(options_.n_best)) best.resize(static_cast<std::size_t>(options_.n_best));
   return best;
 }

@@ -4,13 +4,16 @@
 #include <span>
 #include <vector>
 
+#include "nmt/decode/constraints.h"
+
 namespace babelring {
 
-/// Length penalty: the score of a hypothesis is its log-probability divided by this function of its length n (</s>
-/// included).
+/// Length penalty: the score of a hypothesis is its log-probability divided by this function of its length n, </s>
+/// included.
 enum class LengthFormula {
-  power,  // n^a
-  gnmt,   // ((5 + n) / 6)^a; source: Wu et al. 2016, eq. 14, without the coverage penalty
+  power,   // n^a; as fairseq, Marian and transformers
+  gnmt,    // ((5 + n) / 6)^a; source: Wu et al. 2016, eq. 14, without the coverage penalty
+  pieces,  // m^a for m pieces without </s>; as CTranslate2, which writes no empty translation
 };
 
 /// Rules that change the log-probabilities of the next piece. Without any of them a search reads the best pieces only.
@@ -46,8 +49,8 @@ struct BeamOptions {
 
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;
-  /// The divisor for a hypothesis of `length` tokens, </s> included.
-  double penalty(std::int64_t length) const;
+  /// The divisor for a hypothesis of `length` tokens, </s> included if it is complete.
+  double penalty(std::int64_t length, bool complete = true) const;
   /// Max length of a translation, </s> included; at least 1.
   std::int64_t max_length(std::int64_t source_pieces) const;
 };
@@ -73,6 +76,10 @@ struct NextTokens {
 /// Hypotheses still live at the maximum length are cut and rank after all complete ones. <s>, and </s> as first token,
 /// are never chosen, nor is a token of probability 0; hypotheses without another next token are cut. Ties go to the
 /// better parent, then to the smaller id, so the result is a pure function of the probabilities.
+///
+/// With phrases that a translation must hold, the slots are divided among banks of hypotheses that hold equally many
+/// pieces of the phrases; a bank without candidates leaves its slots to the fullest ones. Source: dynamic beam
+/// allocation, Post and Vilar 2018, section 3. Such a beam is wider: the phrases' alternatives come on top.
 class SentenceBeam {
  public:
   struct Live {
@@ -80,17 +87,22 @@ class SentenceBeam {
     std::vector<float> token_scores;  // log-probabilities of the ids
     double log_probability = 0;
     std::int32_t row = 0;  // its row in the decoder's last step; after advance(), its parent's row
+    Constraints::Met met = {};
   };
 
-  /// `options` must outlive the beam.
-  SentenceBeam(const BeamOptions& options, std::int64_t source_pieces);
+  /// `options` and `constraints` must outlive the beam. Null: no constraints.
+  SentenceBeam(const BeamOptions& options, std::int64_t source_pieces, const Constraints* constraints = nullptr);
 
   /// Number of next tokens per hypothesis that advance() needs for an exact result. Fewer are fine if the vocabulary is
   /// smaller.
-  static int next_tokens_needed(const BeamOptions& options) { return options.beam + 3; }
+  int next_tokens_needed() const { return width_ + 3; }
+
+  /// Max number of hypotheses.
+  int width() const { return width_; }
+  const Constraints* constraints() const { return constraints_; }
 
   /// Advances by one step. `next[i]` belongs to live()[i] and holds next_tokens_needed() tokens, or the whole
-  /// vocabulary.
+  /// vocabulary, and each token that the constraints want.
   void advance(std::span<const NextTokens> next);
 
   /// True if no live hypothesis can still enter the n best. Log-probabilities only decrease, so a live hypothesis
@@ -102,7 +114,7 @@ class SentenceBeam {
   const std::vector<Live>& live() const { return live_; }
   std::int64_t max_length() const { return max_length_; }
 
-  /// Up to n_best hypotheses, best first: complete ones by score, then cut ones by score.
+  /// Up to n_best hypotheses, best first: complete ones by score, then cut ones by pieces of phrases and score.
   std::vector<Hypothesis> n_best() const;
 
  private:
@@ -111,12 +123,16 @@ class SentenceBeam {
     float step;  // its last token's
     std::size_t parent;
     std::int32_t id;
+    Constraints::Met met;
   };
   std::vector<Candidate> best_candidates(std::span<const NextTokens> next) const;
+  std::vector<Candidate> from_banks(std::vector<Candidate> ordered, std::size_t slots) const;
   bool allowed(std::int32_t id) const;
   Hypothesis scored(const Live& live, std::int64_t length, bool complete) const;
 
   const BeamOptions& options_;
+  const Constraints* constraints_;
+  int width_;
   std::int64_t max_length_;
   std::int64_t length_ = 0;  // length of every live hypothesis, in tokens
   bool stuck_ = false;       // no live hypothesis has a next token

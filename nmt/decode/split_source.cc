@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "nmt/decode/constraints.h"
 
 namespace babelring {
 
@@ -105,14 +106,6 @@ bool is_doubtful_before_full_stop(std::string_view word) {
   std::transform(small.begin(), small.end(), small.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return std::find(abbreviations.begin(), abbreviations.end(), small) != abbreviations.end();
-}
-
-/// The byte that a subword such as "<0xE3>" of a vocabulary with byte fallback stands for.
-std::optional<char> byte_of(std::string_view piece) {
-  if (piece.size() != 6 || !piece.starts_with("<0x") || !piece.ends_with('>')) return std::nullopt;
-  int byte = 0;
-  const auto [end, error] = std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
-  return error == std::errc() && end == piece.data() + 5 ? std::optional(static_cast<char>(byte)) : std::nullopt;
 }
 
 /// Finds where a source can be cut, by the text of its subwords.

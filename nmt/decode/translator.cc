@@ -1,8 +1,12 @@
 #include "nmt/decode/translator.h"
 
+#include <unicode/uchar.h>
+#include <unicode/utf8.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "base/failure.h"
 #include "nmt/core/random.h"
@@ -45,9 +49,42 @@ std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sourc
   return batches;
 }
 
+/// The bytes at which the first character that is no white space begins and the last one ends; the text's length if
+/// there is none.
+std::pair<std::size_t, std::size_t> ends_of_words(std::string_view text) {
+  std::pair<std::size_t, std::size_t> ends(text.size(), text.size());
+  const auto size = static_cast<std::int32_t>(text.size());
+  for (std::int32_t at = 0, next = 0; at < size; at = next) {
+    UChar32 character = 0;
+    U8_NEXT_OR_FFFD(text.data(), next, size, character);
+    if (u_isUWhiteSpace(character)) continue;
+    ends = {std::min(ends.first, static_cast<std::size_t>(at)), static_cast<std::size_t>(next)};
+  }
+  return ends;
+}
+
+/// The texts of a line's parts with the white space of the source around them. A single space is left to join_parts(),
+/// as is no space.
+std::string with_spacing(std::string_view line, std::span<const std::string_view> sources,
+                         const std::vector<std::string>& texts) {
+  std::string whole(line.substr(0, ends_of_words(line).first));
+  std::vector<std::string> joined_so_far;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    joined_so_far.push_back(texts[i]);
+    std::string spacing(sources[i].substr(ends_of_words(sources[i]).second));
+    const bool is_last = i + 1 == texts.size();
+    if (!is_last) spacing += sources[i + 1].substr(0, ends_of_words(sources[i + 1]).first);
+    if (!is_last && (spacing.empty() || spacing == " ")) continue;
+    whole += join_parts(joined_so_far) + spacing;
+    joined_so_far.clear();
+  }
+  return whole;
+}
+
 /// Combines the n-best lists of a source's parts: the k-th result joins the k-th translation of every part.
-std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
-  if (parts.size() == 1) return parts.front();
+/// `join` joins their texts.
+std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts,
+                              const std::function<std::string(const std::vector<std::string>& texts)>& join) {
   std::vector<Rendering> n_best;
   const auto shortest =
       std::min_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -62,7 +99,7 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
       whole.ids.insert(whole.ids.end(), part[k].ids.begin(), part[k].ids.end());
       whole.token_scores.insert(whole.token_scores.end(), part[k].token_scores.begin(), part[k].token_scores.end());
     }
-    whole.text = join_parts(texts);
+    whole.text = join(texts);
     n_best.push_back(std::move(whole));
   }
   return n_best;
@@ -75,6 +112,7 @@ void TranslateOptions::check() const {
   if (sample) search.n_best = 1;  // has no meaning
   search.check();
   if (sample) sample->check();
+  if (sample && glossary != nullptr) throw UsageFailure("glossary: found with samples, expected a search");
   if (mbr && (!sample || sample->distinct)) throw UsageFailure("mbr: expected independent samples");
   const auto require_positive = [](const char* option, std::int64_t found) {
     if (found < 1) throw UsageFailure(fmt::format("{}: found {}, expected at least 1", option, found));
@@ -97,74 +135,104 @@ Translator::Translator(std::span<const EnsembleMember> members, Combination comb
 }
 
 std::vector<Translation> Translator::translate(const std::vector<std::string>& lines, const TranslateOptions& options,
-                                               std::int64_t first_line) {
+                                               std::span<const Prefix> prefixes, std::int64_t first_line) {
   std::vector<std::vector<std::int32_t>> ids;
   for (const std::string& line : lines) ids.push_back(vocabulary_.encode(line));
-  return translate_ids(std::vector<Source>(ids.begin(), ids.end()), options, first_line);
+  return translate_sources(std::vector<Source>(ids.begin(), ids.end()), &lines, options, prefixes, first_line);
 }
 
 std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options,
-                                                   std::int64_t first_line) {
+                                                   std::span<const Prefix> prefixes, std::int64_t first_line) {
+  return translate_sources(sources, nullptr, options, prefixes, first_line);
+}
+
+std::vector<Translation> Translator::translate_sources(std::span<const Source> sources,
+                                                       const std::vector<std::string>* lines,
+                                                       const TranslateOptions& options,
+                                                       std::span<const Prefix> prefixes, std::int64_t first_line) {
   options.check();
   std::vector<Translation> translations;
-  std::vector<Source> parts;        // parts of all sources
-  std::vector<std::uint64_t> keys;  // of the random numbers of a part
-  for (const Source& source : sources) {
-    const auto line = static_cast<std::uint64_t>(first_line + std::ssize(translations));
-    const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces, options.whole);
-    translations.push_back({.source_pieces = std::ssize(source),
+  std::vector<Part> parts;  // of all sources
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Prefix* prefix = prefixes.empty() || prefixes[i].text.empty() ? nullptr : &prefixes[i];
+    const SplitSource split = split_source(sources[i], vocabulary_, options.max_source_pieces,
+                                           prefix == nullptr ? options.whole : LineSize());
+    translations.push_back({.source_pieces = std::ssize(sources[i]),
                             .parts = std::ssize(split.parts),
                             .cut_inside_sentence = split.inside_sentence});
-    for (std::size_t part = 0; part < split.parts.size(); ++part) {
-      keys.push_back(derive_seed(options.sample ? options.sample->seed : 0, line, part));
+    for (const Source& part : split.parts) parts.push_back({.source = part});
+    for (std::size_t part = 0; options.sample && part < split.parts.size(); ++part) {
+      const auto line = static_cast<std::uint64_t>(first_line) + i;
+      parts[parts.size() - split.parts.size() + part].key = derive_seed(options.sample->seed, line, part);
     }
-    parts.insert(parts.end(), split.parts.begin(), split.parts.end());
+    const std::span<Part> own = std::span(parts).last(split.parts.size());
+    if (lines != nullptr && (options.glossary != nullptr || options.keep_spacing)) set_texts(own, (*lines)[i]);
+    if (prefix != nullptr || options.glossary != nullptr) constrain(translations.back(), own, options, prefix);
   }
+  std::vector<Source> whole;
+  for (const Part& part : parts) whole.push_back(part.source);
   std::vector<std::vector<Rendering>> found(parts.size());
-  for (const std::vector<std::size_t>& batch : make_batches(parts, options)) {
+  for (const std::vector<std::size_t>& batch : make_batches(whole, options)) {
     std::vector<Source> batch_sources;
-    std::vector<std::uint64_t> batch_keys;
-    for (const std::size_t i : batch) {
-      batch_sources.push_back(parts[i]);
-      batch_keys.push_back(keys[i]);
-    }
-    std::vector<std::vector<Rendering>> results = search(batch_sources, batch_keys, options);
+    std::vector<const Part*> batch_parts;
+    for (const std::size_t i : batch) batch_parts.push_back(&parts[i]);
+    std::vector<std::vector<Rendering>> results = search(batch_parts, options);
     for (std::size_t j = 0; j < batch.size(); ++j) found[batch[j]] = std::move(results[j]);
   }
   std::size_t first = 0;
-  for (Translation& translation : translations) {
+  for (std::size_t i = 0; i < translations.size(); ++i) {
+    Translation& translation = translations[i];
     const auto count = static_cast<std::size_t>(translation.parts);
-    translation.n_best = joined(std::span(found).subspan(first, count));
+    std::vector<std::string_view> texts;
+    for (const Part& part : std::span(parts).subspan(first, count)) texts.push_back(part.text);
+    const auto join = [&](const std::vector<std::string>& joined_texts) {
+      const bool keeps = options.keep_spacing && lines != nullptr;
+      return keeps ? with_spacing((*lines)[i], texts, joined_texts) : join_parts(joined_texts);
+    };
+    const std::span<const std::vector<Rendering>> of_parts = std::span(found).subspan(first, count);
+    const bool as_it_is = count == 1 && !options.keep_spacing;
+    translation.n_best = as_it_is ? of_parts.front() : joined(of_parts, join);
     first += count;
+    for (FoundTerm& found_term : translation.terms) {
+      found_term.missed = !holds_words(translation.text(), found_term.term.second);
+    }
   }
   return translations;
 }
 
-std::vector<std::vector<Rendering>> Translator::search(std::span<const Source> sources,
-                                                       std::span<const std::uint64_t> keys,
+std::vector<std::vector<Rendering>> Translator::search(std::span<const Part* const> parts,
                                                        const TranslateOptions& options) {
+  std::vector<Source> sources;
+  std::vector<const Constraints*> constraints;
+  std::vector<std::uint64_t> keys;
+  for (const Part* part : parts) {
+    sources.push_back(part->source);
+    constraints.push_back(part->constraints ? &*part->constraints : nullptr);
+    keys.push_back(part->key);
+  }
   std::vector<std::vector<Rendering>> results;
   if (!options.mbr) {
-    const auto found = options.sample ? sample_search(search_.decoder(), sources, keys, options.beam, *options.sample)
-                                      : search_.search(sources, options.beam);
+    const auto found = options.sample
+                           ? sample_search(search_.decoder(), sources, keys, options.beam, *options.sample, constraints)
+                           : search_.search(sources, options.beam, constraints);
     for (const std::vector<Hypothesis>& hypotheses : found) results.push_back(rendered(hypotheses));
     return results;
   }
-  const auto samples = sample_search(search_.decoder(), sources, keys, options.beam, *options.sample);
+  const auto samples = sample_search(search_.decoder(), sources, keys, options.beam, *options.sample, constraints);
   std::vector<std::vector<Hypothesis>> others(samples.size());
   if (options.mbr->beam_candidates) {
     BeamOptions beam = options.beam;
     beam.n_best = beam.beam;
-    others = search_.search(sources, beam);
+    others = search_.search(sources, beam, constraints);
   }
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    results.push_back(least_risk(samples[i], others[i], options.mbr->n_best));
+    results.push_back(of_largest_mean(samples[i], others[i], options.mbr->n_best));
   }
   return results;
 }
 
-std::vector<Rendering> Translator::least_risk(const std::vector<Hypothesis>& samples,
-                                              const std::vector<Hypothesis>& others, int n_best) const {
+std::vector<Rendering> Translator::of_largest_mean(const std::vector<Hypothesis>& samples,
+                                                   const std::vector<Hypothesis>& others, int n_best) const {
   std::vector<Rendering> candidates;  // with different texts
   std::vector<double> drawn;          // how often each was
   std::vector<std::string> texts;
@@ -196,6 +264,52 @@ std::vector<Rendering> Translator::least_risk(const std::vector<Hypothesis>& sam
   return candidates;
 }
 
+/// Sets the texts of a line's parts.
+void Translator::set_texts(std::span<Part> parts, std::string_view line) const {
+  const std::vector<std::size_t> places = parts.size() > 1 ? vocabulary_.places(line) : std::vector<std::size_t>();
+  std::size_t begin = 0, piece = 0;
+  for (Part& part : parts) {
+    piece += part.source.size();
+    const std::size_t end = piece < places.size() ? std::max(begin, places[piece]) : line.size();
+    part.text = line.substr(begin, end - begin);
+    begin = end;
+  }
+}
+
+/// Sets the constraints of a line's parts by its prefix and the terms that occur in them. A term that does not fit into
+/// the maximum length, beside those before, is left out.
+void Translator::constrain(Translation& translation, std::span<Part> parts, const TranslateOptions& options,
+                           const Prefix* prefix) {
+  if (!texts_) texts_.emplace(vocabulary_);
+  std::vector<bool> found(options.glossary == nullptr ? 0 : options.glossary->size());
+  for (Part& part : parts) {
+    Constraints constraints(*texts_);
+    std::int64_t pieces = 1;  // with </s>
+    const std::int64_t max_length = options.beam.max_length(std::ssize(part.source));
+    if (prefix != nullptr && &part == parts.data()) {
+      require_prefix(prefix->text, prefix->place, vocabulary_, *texts_, constraints);
+      pieces += constraints.prefix_pieces();
+      if (pieces > max_length) {
+        throw UsageFailure(fmt::format(
+            "{}: found {} pieces, expected fewer than max-length-factor and max-length-extra allow for this line, {}",
+            prefix->place, pieces - 1, max_length));
+      }
+    }
+    const auto occurring =
+        options.glossary == nullptr
+            ? std::vector<std::size_t>()
+            : options.glossary->occurring(part.text.empty() ? vocabulary_.decode(part.source) : std::string(part.text));
+    for (const std::size_t number : occurring) {
+      if (!found[number]) translation.terms.push_back({.term = options.glossary->term(number)});
+      found[number] = true;
+      const auto& phrase = options.glossary->pieces(number);
+      pieces += std::ssize(phrase);
+      if (pieces <= max_length) constraints.add_phrase(phrase);
+    }
+    if (constraints.prefix_pieces() > 0 || constraints.has_phrases()) part.constraints = std::move(constraints);
+  }
+}
+
 std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypotheses) const {
   std::vector<Rendering> n_best;
   for (const Hypothesis& hypothesis : hypotheses) {
@@ -207,6 +321,7 @@ std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypot
                       .complete = hypothesis.complete,
                       .ids = hypothesis.ids,
                       .token_scores = hypothesis.token_scores});
+    if (hypothesis.complete) n_best.back().ids.push_back(eos_id);
   }
   return n_best;
 }

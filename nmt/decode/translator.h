@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nmt/data/vocabulary.h"
 #include "nmt/decode/beam_search.h"
+#include "nmt/decode/glossary.h"
 #include "nmt/decode/sample_search.h"
 #include "nmt/decode/split_source.h"
 
@@ -33,8 +36,13 @@ struct TranslateOptions {
   // affect the result, because packed weights make a row's products independent of its neighbours.
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
-  std::int64_t max_source_pieces = 256;  // longer lines are split and their parts translated separately
-  LineSize whole;                        // larger lines are split too, at sentence ends only (split_source.h)
+  std::int64_t max_source_pieces = 256;      // longer lines are split and their parts translated separately
+  LineSize whole;                            // larger lines are split too, at sentence ends only (split_source.h)
+  std::shared_ptr<const Glossary> glossary;  // its terms in a line become phrases of the translation; null: none
+
+  // The white space before, between and after the parts of a line is that of the source. Otherwise a space joins the
+  // parts, as their scripts have it.
+  bool keep_spacing = false;
 
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;
@@ -48,9 +56,21 @@ struct Rendering {
   double score = 0;
   double log_probability = 0;  // natural logarithm
   bool complete = true;        // false if cut at the maximum length
-  // Its pieces, and the log-probability of each piece and, where a part is complete, of its </s>.
+  // Its pieces, with </s> at the end of each part that is complete, and the log-probability of each.
   std::vector<std::int32_t> ids;
   std::vector<float> token_scores;
+};
+
+/// The beginning that the translation of a line must have, see require_prefix(). Empty text: any.
+struct Prefix {
+  std::string text;
+  std::string place;  // for messages
+};
+
+/// A term of the glossary that occurs in a line.
+struct FoundTerm {
+  Term term;
+  bool missed = false;  // the best translation does not hold its translation
 };
 
 struct Translation {
@@ -58,6 +78,7 @@ struct Translation {
   std::int64_t source_pieces = 0;
   std::int64_t parts = 1;            // number of parts of the source; 0 for an empty line
   bool cut_inside_sentence = false;  // a part ends inside a sentence; callers should warn
+  std::vector<FoundTerm> terms;
 
   /// Text of the best translation; empty for an empty line.
   std::string text() const { return n_best.empty() ? std::string() : n_best.front().text; }
@@ -76,26 +97,41 @@ class Translator {
   Translator(std::span<const EnsembleMember> members, Combination combination, const Vocabulary& vocabulary,
              Backend& backend);
 
-  /// Returns one translation per line. `first_line`: number of the first one in its text, from 0. The samples of a
-  /// line are a pure function of the model, the line, its number and the options, on the CPU in f32.
+  /// Returns one translation per line. `prefixes` are those of each line, or empty. A line with a prefix is split only
+  /// if it has more than max_source_pieces; then its first part has the prefix. `first_line`: number of the first line
+  /// in its text, from 0. The samples of a line are a pure function of the model, the line, its number and the options,
+  /// on the CPU in f32. Throws UsageFailure if a prefix cannot be, or fills the maximum length.
   std::vector<Translation> translate(const std::vector<std::string>& lines, const TranslateOptions& options,
-                                     std::int64_t first_line = 0);
+                                     std::span<const Prefix> prefixes = {}, std::int64_t first_line = 0);
 
   /// Translates sources given as subword ids (without </s>), such as a prepared validation set.
   std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
-                                         const TranslateOptions& options, std::int64_t first_line = 0);
+                                         const TranslateOptions& options, std::span<const Prefix> prefixes = {},
+                                         std::int64_t first_line = 0);
 
   /// Bytes of the packed weights of all models.
   std::size_t packed_bytes() const { return search_.packed_bytes(); }
 
  private:
-  std::vector<std::vector<Rendering>> search(std::span<const std::span<const std::int32_t>> sources,
-                                             std::span<const std::uint64_t> keys, const TranslateOptions& options);
-  std::vector<Rendering> least_risk(const std::vector<Hypothesis>& samples, const std::vector<Hypothesis>& others,
-                                    int n_best) const;
+  struct Part {
+    std::span<const std::int32_t> source;
+    std::string_view text = {};  // of the line; empty: only `source` is known
+    std::optional<Constraints> constraints = {};
+    std::uint64_t key = 0;  // of the random numbers of its samples
+  };
+  std::vector<Translation> translate_sources(std::span<const std::span<const std::int32_t>> sources,
+                                             const std::vector<std::string>* lines, const TranslateOptions& options,
+                                             std::span<const Prefix> prefixes, std::int64_t first_line);
+  void set_texts(std::span<Part> parts, std::string_view line) const;
+  void constrain(Translation& translation, std::span<Part> parts, const TranslateOptions& options,
+                 const Prefix* prefix);
+  std::vector<std::vector<Rendering>> search(std::span<const Part* const> parts, const TranslateOptions& options);
+  std::vector<Rendering> of_largest_mean(const std::vector<Hypothesis>& samples, const std::vector<Hypothesis>& others,
+                                         int n_best) const;
   std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;
 
   const Vocabulary& vocabulary_;
+  std::optional<PieceTexts> texts_;  // once constraints need them
   BeamSearch search_;
 };
 

@@ -95,6 +95,17 @@ class SamplingTest(NmtTest):
         self.assertEqual(texts(usual), expected("--sample --seed 3"))
         self.assertEqual(texts(searched), expected(""))
 
+    def test_samples_begin_with_prefixes(self) -> None:
+        Path("prefixes").write_text("die al\n\nder\n\n\n", encoding="utf-8")
+        prefixes = Path("prefixes").read_text(encoding="utf-8").splitlines()
+        for options in ("--sample", "--sample --n-best 3", "--sample --top-k 5", "--mbr", "--mbr --beam 3"):
+            out = self.succeeds(f"{TRANSLATE} --prefix prefixes --json {options}", LINES)
+            for line, prefix in zip(map(json.loads, out.splitlines()), prefixes, strict=True):
+                for one in line["n_best"]:
+                    self.assertTrue(one["text"].startswith(prefix), one["text"])
+        Path("terms").write_text("cat\tder\n", encoding="utf-8")
+        self.complains(f"{TRANSLATE} --glossary terms --sample", 2, "found sample and glossary, expected one of them")
+
     def test_options_that_do_not_go_together_are_refused(self) -> None:
         self.complain_all(
             f"""

@@ -52,7 +52,7 @@ TEST(TranslateOptions, ARequestIsRefusedByTheNameOfItsMember) {
   EXPECT_EQ(refusal("beam", 101), "beam: found 101, expected an integer from 1 to 100");
   EXPECT_EQ(refusal("beam", 1.5), "beam: found 1.5, expected an integer from 1 to 100");
   EXPECT_EQ(refusal("length_penalty", "1"), "length_penalty: found \"1\", expected a number from 0 to 10");
-  EXPECT_EQ(refusal("length_formula", "other"), "length_formula: found \"other\", expected power|gnmt");
+  EXPECT_EQ(refusal("length_formula", "other"), "length_formula: found \"other\", expected power|gnmt|pieces");
   EXPECT_EQ(refusal("suppress", json::array{"a", 1}),
             "suppress: found [\"a\",1], expected an array of at most 1000 strings");
   EXPECT_EQ(refusal("beam", nullptr), "") << "null keeps the default";

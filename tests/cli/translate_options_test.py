@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from cases import NmtTest, train_tiny_model  # noqa: E402
+from cases import NmtTest, nmt, train_tiny_model  # noqa: E402
 from system import call  # noqa: E402
 
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
@@ -22,7 +22,18 @@ def setUpModule() -> None:
     keys = "training.stop_after=600u checkpoint.every=600u optimizer.learning_rate=0.01 optimizer.warm_up=50u"
     words = ["--run-dir", "trained", "--server", "none", *keys.split(), "model.width=32", "model.inner=64"]
     call("worker", "--config", "config.yaml", *words, check=True)
-    Path("strange.txt").write_text("\u65e5\u672c\n", encoding="utf-8")
+    for name, text in {
+        "source.en": "\n".join(LINES) + "\n",
+        "strange.txt": "\u65e5\u672c\n",
+        "one-line.txt": "das\n",
+        "strange-prefix.txt": "\n\u65e5\u672c\n\n",
+        "long-prefix.txt": "das cate oldes doge seest .\n\n\n",
+        "no-tab.tsv": "cat\tcate\ndog doge\n",
+        "empty-side.tsv": "cat\tcate\ndog\t\n",
+        "twice.tsv": "cat\tcate\ncat\tdoge\n",
+        "strange.tsv": "cat\t\u65e5\u672c\n",
+    }.items():
+        Path(name).write_text(text, encoding="utf-8")
 
 
 class TranslateOptionsTest(NmtTest):
@@ -42,6 +53,18 @@ class TranslateOptionsTest(NmtTest):
 2 | translate --checkpoint trained --min-length 5 --max-length-factor 0 --max-length-extra 5 | min-length: found 5
 2 | translate --checkpoint trained --suppress nowhere | --suppress: nowhere: no such file
 2 | translate --checkpoint trained --suppress strange.txt --output never | suppress: found '\u65e5\u672c', for which
+2 | translate --checkpoint trained --glossary no-tab.tsv | no-tab.tsv:2: found 'dog doge', expected a term, a tab
+2 | translate --checkpoint trained --glossary empty-side.tsv | glossary: term 2: found 'dog', '', expected text on both
+2 | translate --checkpoint trained --glossary twice.tsv | glossary: term 2: found 'cat', 'doge', but term 1 is the same
+2 | translate --checkpoint trained --glossary strange.tsv --output never | glossary: term 1: | the vocabulary lacks
+2 | translate --checkpoint trained --prefix nowhere | --prefix: nowhere: no such file
+2 | translate --checkpoint trained --input source.en --prefix strange-prefix.txt | strange-prefix.txt:2: found '\u65e5\u672c'
+1 | translate --checkpoint trained --input source.en --prefix one-line.txt | one-line.txt: found 1 lines, expected one for
+2 | translate --checkpoint trained --word-scores | --word-scores: found no --json
+2 | translate --checkpoint trained --piece-scores | --piece-scores: found no --json
+2 | translate --checkpoint trained --n-best-format moses --json | --n-best-format: found moses and --json
+2 | translate --checkpoint trained --keep-spacing --n-best 2 | --keep-spacing: found n-best lists with tabs
+2 | translate --checkpoint trained --serve --prefix one-line.txt | --prefix
 """
         )
         self.assertFalse(Path("never").exists())
@@ -66,6 +89,103 @@ class TranslateOptionsTest(NmtTest):
                 for one, other in zip(item["nbest"], line["n_best"]):
                     self.assertAlmostEqual(one["score"], other["score"], places=4)
         self.assertNotIn(word, self.by_command("--suppress words.txt")[0]["text"].split())
+
+    def test_a_prefix_is_continued(self) -> None:
+        prefixes = ["das cate old", "das gre", ""]
+        Path("begin.txt").write_text("\n".join(prefixes) + "\n", encoding="utf-8")
+        by_command = self.by_command("--prefix begin.txt")
+        self.assertEqual(by_command[0]["text"], TRANSLATIONS[0], "the first half of the best translation gives it all")
+        self.assertTrue(by_command[1]["text"].startswith("das gre"), by_command[1])
+        self.assertNotEqual(by_command[1]["text"], TRANSLATIONS[1])
+        self.assertEqual(by_command[2]["text"], "")
+        by_request = self.by_request(prefix=prefixes)
+        self.assertEqual([item["hyp"] for item in by_request], [line["text"] for line in by_command])
+        for end in range(len(TRANSLATIONS[0]) + 1):
+            [item] = self.by_request(LINES[:1], prefix=[TRANSLATIONS[0][:end]], beam=1)
+            self.assertEqual(item["hyp"], TRANSLATIONS[0], f"after {end} characters")
+        [cut] = self.by_request(LINES[:1], prefix=["das cate "], beam=1)
+        self.assertTrue(cut["hyp"].startswith("das cate "))
+        self.complains_of_request({"prefix": ["das"]}, "prefix: found 1 lines, expected as many as those of text, 3")
+        self.complains_of_request({"prefix": "das"}, "prefix: expected an array of 1 to 1024 lines")
+        long = {"prefix": TRANSLATIONS, "max_length_factor": 0, "max_length_extra": 5}
+        self.complains_of_request(long, "prefix[0]: found ", " pieces, expected fewer than max-length-factor and")
+
+    def complains_of_request(self, members: dict[str, Any], *words: str) -> None:
+        out = self.succeeds(f"{TRANSLATE} --serve", json.dumps({"text": LINES} | members) + "\n")
+        error = json.loads(out.splitlines()[1])["error"]
+        self.assertEqual(error["code"], "bad_request")
+        for word in words:
+            self.assertIn(word, error["detail"])
+
+    def test_n_best_lists_have_the_form_of_moses(self) -> None:
+        tabs = self.succeeds(f"{TRANSLATE} --n-best 2", "\n".join(LINES) + "\n").splitlines()
+        moses = self.succeeds(f"{TRANSLATE} --n-best 2 --n-best-format moses", "\n".join(LINES) + "\n").splitlines()
+        whole = [one for line in self.by_command("--n-best 2") for one in line["n_best"]]
+        self.assertEqual(len(moses), 4)
+        for line, other, one in zip(moses, tabs, whole, strict=True):
+            number, text, feature, score = line.split(" ||| ")
+            self.assertEqual([str(int(number) + 1), score, text], [other.split("\t")[at] for at in (0, 2, 3)])
+            self.assertEqual(feature, f"F0= {one['log_probability']:.6f}")
+
+    def test_pieces_and_words_have_scores(self) -> None:
+        by_command = self.by_command("--piece-scores --word-scores --n-best 2")
+        by_request = self.by_request(piece_scores=True, word_scores=True, nbest=2)
+        self.assertEqual(by_command[2]["n_best"], [])
+        for line, item in zip(by_command[:2], by_request):
+            self.assertEqual(line["n_best"][0]["words"][0].keys(), {"word", "log_probability", "confidence"})
+            for one, other in zip(line["n_best"], item["nbest"], strict=True):
+                self.assertEqual(one["pieces"][-1]["piece"], "</s>")
+                total = sum(piece["log_probability"] for piece in one["pieces"])
+                self.assertAlmostEqual(total, one["log_probability"], places=4)
+                end = one["pieces"][-1]["log_probability"]
+                words = sum(word["log_probability"] for word in one["words"])
+                self.assertAlmostEqual(words + end, total, places=4)
+                self.assertEqual(" ".join(word["word"] for word in one["words"]), one["text"])
+                self.assertTrue(all(0 < word["confidence"] <= 1 for word in one["words"]))
+                self.assertEqual(
+                    [piece["piece"] for piece in one["pieces"]], [piece["piece"] for piece in other["pieces"]]
+                )
+                self.assertEqual([word["word"] for word in one["words"]], [word["word"] for word in other["words"]])
+        self.assertNotIn("pieces", self.by_request(word_scores=True)[0]["nbest"][0])
+
+    def test_terms_are_in_the_translation(self) -> None:
+        terms = [["cat", "rivere"], ["the old", "ein"], ["House", "doge"], ["unused", "doge"]]
+        Path("terms.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in terms), encoding="utf-8")
+        by_command = self.by_command("--glossary terms.tsv")
+        by_request = self.by_request(glossary=terms)
+        for line, item in zip(by_command, by_request, strict=True):
+            self.assertEqual((item["hyp"], item["terms"]), (line["text"], line["terms"]))
+        found = [{"source": source, "target": target, "missed": False} for source, target in terms[:2]]
+        self.assertEqual([line["terms"] for line in by_command], [found, [], []])
+        words = by_command[0]["text"].split()
+        self.assertTrue({"rivere", "ein"} <= set(words), words)
+        self.assertEqual([line["text"] for line in by_command[1:]], TRANSLATIONS[1:], "other lines stay as they are")
+        done = nmt(f"{TRANSLATE} --glossary terms.tsv --max-length-factor 0 --max-length-extra 2", f"{LINES[0]}\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: line 1: the translation lacks 'ein', for 'the old' (--glossary)", done.stderr)
+        self.complains_of_request(
+            {"glossary": [["cat"]]}, "glossary: found", "an array of at most 1000 pairs of strings"
+        )
+        self.complains_of_request(
+            {"glossary": [["cat", "\u65e5"]]}, "glossary: term 1: found 'cat', '\u65e5', whose translation has"
+        )
+
+    def test_the_spacing_of_a_line_is_kept(self) -> None:
+        first, second = LINES[:2]
+        for spaced in (" \t{0}  \t {1}\u3000", "{0} {1}", "  {0}\t", "\u00a0{0}\t{1} {0}   {1}"):
+            line, expected = spaced.format(first, second), spaced.format(*TRANSLATIONS)
+            [by_command] = self.by_command("--keep-spacing", [line])
+            self.assertEqual(by_command["text"], expected)
+            self.assertEqual(self.by_request([line], keep_spacing=True)[0]["hyp"], expected)
+            self.assertEqual(self.by_request([line])[0]["hyp"], " ".join(expected.split()))
+        terms = [["house", "doge"], ["cat", "ein"]]
+        [item] = self.by_request([f"{second}\t\t{first}"], keep_spacing=True, glossary=terms)
+        parts = item["hyp"].split("\t\t")
+        self.assertIn("doge", parts[0].split())
+        self.assertIn("ein", parts[1].split())
+        self.assertNotIn("ein", parts[0].split(), "each part has its terms")
+        [item] = self.by_request([f"{first} {second}"], prefix=["das cate"])
+        self.assertTrue(item["hyp"].startswith("das cate"), "a line with a prefix is one part")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(All, BeamSearchCase,
                                          Case{NormPosition::pre, 4, 4, LengthFormula::power},
                                          Case{NormPosition::pre, 5, 1, LengthFormula::gnmt},
                                          Case{NormPosition::post, 1, 1, LengthFormula::power},
-                                         Case{NormPosition::post, 3, 2, LengthFormula::power},
+                                         Case{NormPosition::post, 3, 2, LengthFormula::pieces},
                                          Case{NormPosition::post, 8, 8, LengthFormula::gnmt}));
 
 NextModel combined(std::vector<std::pair<NextModel, double>> models, Combination combination) {

@@ -47,7 +47,7 @@ std::pair<std::vector<Hypothesis>, int> search(const NextModel& model, std::int6
   for (; !beam.done(); ++steps) {
     std::vector<Ranked> ranked;
     for (const SentenceBeam::Live& live : beam.live()) {
-      ranked.emplace_back(model(live.ids), SentenceBeam::next_tokens_needed(options));
+      ranked.emplace_back(model(live.ids), beam.next_tokens_needed());
     }
     std::vector<NextTokens> next;
     for (const Ranked& tokens : ranked) next.push_back({tokens.log_probabilities, tokens.ids});
@@ -157,6 +157,20 @@ TEST(BeamOptions, PenaltyFormulas) {
   EXPECT_DOUBLE_EQ((BeamOptions{.length_penalty = 0}).penalty(17), 1);
   EXPECT_DOUBLE_EQ((BeamOptions{.length_penalty = 1}).penalty(17), 17);
   EXPECT_DOUBLE_EQ((BeamOptions{.length_formula = LengthFormula::gnmt, .length_penalty = 1}).penalty(7), 2);
+  // By hand, for three pieces and </s> of log-probability -2.4: fairseq, Marian (--normalize) and transformers divide
+  // by 4^a, CTranslate2 by 3^a, GNMT, OpenNMT-py (wu) and tensor2tensor by 1.5^a.
+  const auto score = [](LengthFormula formula, double exponent) {
+    return -2.4 / BeamOptions{.length_formula = formula, .length_penalty = exponent}.penalty(4);
+  };
+  EXPECT_DOUBLE_EQ(score(LengthFormula::power, 1), -0.6);
+  EXPECT_DOUBLE_EQ(score(LengthFormula::pieces, 1), -0.8);
+  EXPECT_DOUBLE_EQ(score(LengthFormula::gnmt, 1), -1.6);
+  EXPECT_DOUBLE_EQ(score(LengthFormula::power, 0.5), -1.2);
+  EXPECT_NEAR(score(LengthFormula::pieces, 0.6), -1.241476, 1e-6);
+  EXPECT_NEAR(score(LengthFormula::gnmt, 0.6), -1.881726, 1e-6);
+  const BeamOptions pieces{.length_formula = LengthFormula::pieces};
+  EXPECT_DOUBLE_EQ(pieces.penalty(4, false), 4) << "a translation that was cut has no </s>";
+  EXPECT_DOUBLE_EQ(pieces.penalty(1), 1);
   EXPECT_EQ((BeamOptions{.max_length_factor = 1.5, .max_length_extra = 4}).max_length(7), 14);
   EXPECT_EQ((BeamOptions{.max_length_factor = 0, .max_length_extra = 0}).max_length(7), 1);
 }

@@ -130,7 +130,7 @@ TEST_F(TranslatorTest, SamplesDependOnTheNumberOfTheLineOnly) {
       const std::vector<std::string> some(
           lines.begin() + static_cast<std::ptrdiff_t>(first),
           lines.begin() + static_cast<std::ptrdiff_t>(std::min(first + 3, lines.size())));
-      const auto found = translator_.translate(some, options, static_cast<std::int64_t>(first));
+      const auto found = translator_.translate(some, options, {}, static_cast<std::int64_t>(first));
       for (std::size_t i = 0; i < some.size(); ++i) {
         EXPECT_EQ(renderings(found[i]), renderings(expected[first + i])) << lines[first + i];
       }

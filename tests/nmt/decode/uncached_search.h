@@ -37,7 +37,7 @@ inline std::vector<Hypothesis> uncached_search(const NextModel& model, std::int6
         Hypothesis longer = hypothesis;
         longer.ids.push_back(static_cast<std::int32_t>(id));
         longer.log_probability += next[id] - (id == unk_id ? options.unk_penalty : 0);
-        longer.score = longer.log_probability / options.penalty(length);
+        longer.score = longer.log_probability / options.penalty(length, static_cast<std::int32_t>(id) == eos_id);
         extended.push_back(longer);
       }
     }
