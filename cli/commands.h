@@ -13,6 +13,9 @@ namespace babelring {
 /// Adds `nmt average`, which averages the weights of checkpoints into a new checkpoint.
 void add_average(CLI::App& app);
 
+/// Adds `nmt augment`, which translates text of one language into pairs to train on.
+void add_augment(CLI::App& app);
+
 /// Appends usage examples to the help of each command. Call after all commands were added.
 void add_examples(CLI::App& app);
 

@@ -39,6 +39,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   app.require_subcommand(1);
   babelring::add_prepare(app);
   babelring::add_translate(app);
+  babelring::add_augment(app);
   babelring::add_evaluate(app);
   babelring::add_score(app);
   babelring::add_average(app);

@@ -101,12 +101,24 @@ void ModelOptions::declare_model(CLI::App& command) {
       ->capture_default_str();
 }
 
+namespace {
+
+void declare_group(CLI::App& command, std::span<const TranslateOption> added, const char* group) {
+  const std::size_t others = command.get_options(nullptr).size();
+  declare(command, added);
+  const std::vector<CLI::Option*> options = command.get_options(nullptr);
+  for (std::size_t i = others; i < options.size(); ++i) options[i]->group(group);
+}
+
+}  // namespace
+
 void ModelOptions::declare(CLI::App& command) {
   declare_model(command);
-  const std::size_t others = command.get_options(nullptr).size();
-  babelring::declare(command, search_options(search));
-  const std::vector<CLI::Option*> options = command.get_options(nullptr);
-  for (std::size_t i = others; i < options.size(); ++i) options[i]->group("Search");
+  declare_group(command, search_options(search), "Search");
+}
+
+void ModelOptions::declare_sampling(CLI::App& command) {
+  declare_group(command, sampling_options(search), "Samples");
 }
 
 void ModelOptions::declare_ensemble(CLI::App& command) {

@@ -58,6 +58,9 @@ struct ModelOptions {
   /// Lets --checkpoint be given several times, for an ensemble, and adds its options. Call it after declare().
   void declare_ensemble(CLI::App& command);
 
+  /// Adds the options of samples. Call choose_search() once they are parsed.
+  void declare_sampling(CLI::App& command);
+
   /// Adds --device, for commands that may use a GPU. The translation service does not, since GPUs are left to training.
   void declare_device(CLI::App& command);
 

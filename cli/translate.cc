@@ -1,7 +1,6 @@
 #include "cli/commands.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,116 +21,14 @@
 #include "base/options/usage.h"
 #include "cli/model_options.h"
 #include "cli/translate_service.h"
-#include "nmt/data/line_reader.h"
-#include "nmt/data/text.h"
-#include "nmt/decode/markup.h"
+#include "cli/translation_lines.h"
 
 namespace babelring {
 namespace {
 
-/// Action on a line that cannot be translated as it is: fail; or replace each byte that is not valid UTF-8 by U+FFFD,
-/// and cut a line of more than LineReader::longest_bytes to kept_bytes.
-enum class Invalid { fail, replace };
-
-/// Reads a text to translate in batches of lines, from a file or standard input, plain or gzip. Skips a byte-order
-/// mark.
-class TranslationInput {
- public:
-  /// The bytes that are left of a line that is cut. 64 KiB is about ten thousand words, more than any text has in a
-  /// line. The search through a mebibyte of what is no text would take minutes.
-  static constexpr std::size_t kept_bytes = std::size_t{1} << 16;
-
-  /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
-  TranslationInput(const std::string& name, Invalid invalid, MarkupForm markup);
-
-  /// Returns up to `count` lines; empty at the end of the input. Errors are read errors and damaged gzip data and,
-  /// unless they are replaced, invalid bytes and lines longer than LineReader::longest_bytes. The lines before an error
-  /// are returned first; the next call throws Failure naming file and line.
-  std::vector<std::string> next(std::int64_t count);
-
-  const std::string& name() const { return name_; }
-  /// Logs the numbers of replaced bytes and of lines that were cut, and the first such line, if any.
-  void warn_of_replaced() const;
-
- private:
-  bool take(std::string& line);
-  std::optional<std::string> fault_of_line() const;
-  void repair_line();
-  std::string name_;
-  Invalid invalid_;
-  MarkupForm markup_;
-  LineReader reader_;
-  RawLine raw_;
-  std::optional<std::string> fault_;
-  std::int64_t replaced_bytes_ = 0, replaced_lines_ = 0, first_replaced_ = 0;
-  std::int64_t cut_lines_ = 0, first_cut_ = 0;
-};
-
-TranslationInput::TranslationInput(const std::string& name, Invalid invalid, MarkupForm markup)
-    : name_(name == "-" ? "standard input" : name),
-      invalid_(invalid),
-      markup_(markup),
-      reader_(name == "-" ? LineReader(STDIN_FILENO, name_) : LineReader(name)) {}
-
-std::vector<std::string> TranslationInput::next(std::int64_t count) {
-  std::vector<std::string> lines;
-  std::string line;
-  while (!fault_ && std::ssize(lines) < count && take(line)) lines.push_back(std::move(line));
-  if (fault_ && lines.empty()) throw Failure(*fault_);
-  return lines;
-}
-
-/// Returns false at the end of the input and at an error.
-bool TranslationInput::take(std::string& line) {
-  const auto read = reader_.read(raw_);
-  if (!read) {
-    fault_ = read.error();
-  } else if (*read && invalid_ == Invalid::fail) {
-    fault_ = fault_of_line();
-  } else if (*read) {
-    repair_line();
-  }
-  if (fault_ || !*read) return false;
-  if (const std::string_view tag = markup_of(raw_); !tag.empty() && markup_ == MarkupForm::none) {
-    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text (--markup)", name_, raw_.number, tag);
-  }
-  line = std::move(raw_.text);
-  return true;
-}
-
-std::optional<std::string> TranslationInput::fault_of_line() const {
-  if (raw_.over_long) {
-    return fmt::format("{}:{}: over {} bytes (--invalid replace cuts the line and continues)", name_, raw_.number,
-                       LineReader::longest_bytes);
-  }
-  const std::size_t at = find_invalid_utf8(raw_.text);
-  if (at == std::string::npos) return std::nullopt;
-  return fmt::format("{}:{}: byte {} is not UTF-8 (--invalid replace continues)", name_, raw_.number, at + 1);
-}
-
-void TranslationInput::repair_line() {
-  if (raw_.over_long) {
-    cut_text(raw_.text, kept_bytes);
-    if (++cut_lines_ == 1) first_cut_ = raw_.number;
-  }
-  if (const std::int64_t bytes = replace_invalid_utf8(raw_.text); bytes > 0) {
-    replaced_bytes_ += bytes;
-    if (++replaced_lines_ == 1) first_replaced_ = raw_.number;
-  }
-}
-
-void TranslationInput::warn_of_replaced() const {
-  if (cut_lines_ > 0) {
-    spdlog::warn("{}: lines over {} bytes, of which only the first {} are translated: {}, first line {}", name_,
-                 LineReader::longest_bytes, kept_bytes, cut_lines_, first_cut_);
-  }
-  if (replaced_bytes_ == 0) return;
-  spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_, replaced_bytes_,
-               replaced_lines_, first_replaced_);
-}
-
 struct TranslateArguments {
   ModelOptions model;
+  CLI::Option* beam = nullptr;
   std::string input = "-";
   std::string output = "-";
   bool as_json = false;
@@ -206,46 +102,6 @@ class TranslationOutput {
   std::ostream& out_;
 };
 
-/// Counts lines that were split or cut, and logs a warning for each line that was split inside a sentence.
-class LineCounts {
- public:
-  explicit LineCounts(const TranslateOptions& options) : max_pieces_(options.max_source_pieces) {}
-
-  void add(std::int64_t number, const Translation& translation) {
-    if (!translation.complete() && cut_++ == 0) first_cut_ = number;
-    if (translation.parts > 1) ++(translation.source_pieces > max_pieces_ ? long_ : split_);
-    for (const FoundTerm& found : translation.terms) {
-      ++terms_;
-      if (!found.missed) continue;
-      ++missed_;
-      spdlog::warn("line {}: the translation lacks '{}', for '{}' (--glossary)", number, found.term.second,
-                   found.term.first);
-    }
-    if (!translation.cut_inside_sentence) return;
-    spdlog::warn("line {}: {} pieces, split inside a sentence into {} parts (--max-source)", number,
-                 translation.source_pieces, translation.parts);
-  }
-  void report() const {
-    const auto lines = [](std::int64_t count) { return count == 1 ? "line has" : "lines have"; };
-    if (long_ > 0) {
-      spdlog::info("{} {} more than {} pieces: split and translated in parts (--max-source)", long_, lines(long_),
-                   max_pieces_);
-    }
-    if (split_ > 0) {
-      spdlog::info("{} {} several sentences, which were translated one by one (--split)", split_, lines(split_));
-    }
-    if (terms_ > 0) spdlog::info("{} of {} terms of the glossary are in the translations", terms_ - missed_, terms_);
-    if (cut_ > 0) {
-      spdlog::info("{} cut at the maximum length, the first in line {} (--max-length-factor, --max-length-extra)",
-                   cut_ == 1 ? "1 translation was" : fmt::format("{} translations were", cut_), first_cut_);
-    }
-  }
-
- private:
-  std::int64_t max_pieces_;
-  std::int64_t long_ = 0, split_ = 0, cut_ = 0, first_cut_ = 0, terms_ = 0, missed_ = 0;
-};
-
 /// Opens and truncates the output file. Call it last, after all other checks.
 void open_output(const TranslateArguments& arguments, std::ofstream& file) {
   std::error_code absent;
@@ -310,11 +166,11 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
     std::optional<std::string> fault;
     std::vector<Translation> translations;
     if (arguments.model.search.markup == MarkupForm::none) {
-      translations = translator.translate(lines, options, begin);
+      translations = translator.translate(lines, options, begin, number);
     } else {
       std::vector<MarkedLine> marked;
       fault = read_marked(input.name(), number + 1, lines, arguments.model.search.markup, marked);
-      translations = translate_marked(translator, output.vocabulary(), marked, options);
+      translations = translate_marked(translator, output.vocabulary(), marked, options, number);
     }
     errno = 0;
     for (std::size_t i = 0; i < translations.size(); ++i) {
@@ -353,7 +209,8 @@ void check_output_form(const TranslateArguments& arguments) {
 
 void translate(TranslateArguments& arguments) {
   const BeamOptions& beam = arguments.model.search.translate.beam;
-  if (beam.n_best > beam.beam) {
+  choose_search(arguments.model.search, arguments.beam->count() > 0);
+  if (!arguments.model.search.translate.sample && beam.n_best > beam.beam) {
     throw UsageFailure(
         fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
                     beam.n_best, beam.beam));
@@ -366,8 +223,8 @@ void translate(TranslateArguments& arguments) {
   const TranslateOptions options = arguments.model.translate_with(ensemble);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
-  std::ostream& out = arguments.output == "-" ? std::cout : file;
   Translator translator = ensemble.translator(*backend);
+  std::ostream& out = arguments.output == "-" ? std::cout : file;
   TranslationOutput output(arguments, *ensemble.models.front().vocabulary, out);
   translate_lines(arguments, input, translator, options, output, out);
 }
@@ -384,6 +241,8 @@ void add_translate(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--output", arguments->output, "output file; -: standard output")->capture_default_str();
   declare(*command, answer_options(arguments->model.search));
+  arguments->model.declare_sampling(*command);
+  arguments->beam = command->get_option("--beam");
   add_word_option(
       *command, "--n-best-format", {"tabs", "moses"}, "tabs",
       [arguments](std::size_t index) { arguments->moses = index == 1; },

@@ -29,10 +29,19 @@ enum class SplitLines {
 enum class AlignmentKind { none, hard, soft };
 enum class AlignmentUnit { words, pieces };
 
+/// A wish for samples instead of a search.
+struct SampleChoices {
+  bool sample = false, gumbel = false, independent = false, mbr = false;
+  DrawOptions draw;  // but for `samples`, `distinct` and `seed`
+  std::int64_t seed = 1;
+  int mbr_samples = 32;
+};
+
 /// A wish for translations, by a command line or a request, without regard to a model.
 struct TranslateChoices {
   TranslateOptions translate;
   SplitLines split = SplitLines::automatic;
+  SampleChoices samples;
   std::vector<std::string> suppressed;             // words and pieces that no translation has, see suppress()
   std::vector<Term> terms;                         // of the glossary
   bool piece_scores = false, word_scores = false;  // are told
@@ -66,6 +75,12 @@ struct TranslateOption {
 std::vector<TranslateOption> search_options(TranslateChoices& choices);
 /// The options that say what is told of a translation, likewise.
 std::vector<TranslateOption> answer_options(TranslateChoices& choices);
+
+/// The options of samples, likewise.
+std::vector<TranslateOption> sampling_options(TranslateChoices& choices);
+/// Turns `choices.samples` into options of `choices.translate`. `beam_given`: the command line or request names a beam.
+/// Throws UsageFailure if they do not go together.
+void choose_search(TranslateChoices& choices, bool beam_given);
 
 /// Adds the options to a command.
 void declare(CLI::App& command, std::span<const TranslateOption> options);

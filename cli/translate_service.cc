@@ -113,7 +113,8 @@ TranslationService::OpenRequest TranslationService::open(const json::object& obj
   const std::int64_t max_pieces = limited ? default_max_pieces : std::numeric_limits<std::int64_t>::max();
   const std::size_t lines = limited ? max_lines : std::numeric_limits<std::size_t>::max();
   OpenRequest open{.id = 0, .text = {}, .prefixes = {}, .choices = usual_, .options = {}, .max_pieces = max_pieces};
-  const std::vector<TranslateOption> search = search_options(open.choices), answer = answer_options(open.choices);
+  const std::vector<TranslateOption> search = search_options(open.choices), answer = answer_options(open.choices),
+                                     samples = sampling_options(open.choices);
   bool has_text = false;
   for (const auto& [name, value] : object) {
     if (name == "id") {
@@ -131,11 +132,13 @@ TranslationService::OpenRequest TranslationService::open(const json::object& obj
     } else if (name == "stream") {
       if (!value.is_bool()) throw UsageFailure(fmt::format("stream: found {}, expected true or false", to_text(value)));
       open.stream = value.get_bool();
-    } else if (!read_member(name, value, search) && !read_member(name, value, answer)) {
+    } else if (!read_member(name, value, search) && !read_member(name, value, answer) &&
+               !read_member(name, value, samples)) {
       throw UsageFailure(fmt::format("unknown member '{}'", printable(std::string_view(name))));
     }
   }
   if (!has_text) throw UsageFailure("text is missing");
+  choose_search(open.choices, object.contains("beam"));
   name_prefixes(open);
   open.choices.translate.check();
   open.options = options_with(open.choices, ensemble_);
@@ -286,6 +289,7 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
   std::vector<std::span<const std::int32_t>> sources;
   std::vector<std::string> texts;
   std::vector<Prefix> prefixes;
+  std::vector<std::int64_t> numbers;
   TranslationFollower follower;
   const auto step = [&](std::size_t i, const std::function<std::string()>& text) {
     Line& line = lines[i];
@@ -297,10 +301,13 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
     write(part);
   };
   for (OpenRequest& open : requests) {
+    std::size_t text = 0;  // of its line
     for (std::size_t i = 0; i < open.ids.size(); ++i) {
+      if (i > 0 && open.lines[i] != open.lines[i - 1]) text = 0;
       lines.push_back({open, i, open.lines[i]});
       sources.emplace_back(open.ids[i]);
       texts.push_back(open.texts[i]);
+      numbers.push_back(text_number(open.first + static_cast<std::int64_t>(open.lines[i]), text++));
       prefixes.push_back(open.marked.empty() ? open.prefixes[i] : Prefix());
     }
     if (open.stream) follower.step = step;
@@ -324,7 +331,7 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
     if (--open.unfinished > 0) return;
     write({{"id", open.id}, {"ms", watch.elapsed_ms()}, {"items", std::move(open.items)}});
   };
-  const SourceLines source_lines{.ids = sources, .texts = texts, .prefixes = prefixes};
+  const SourceLines source_lines{.ids = sources, .texts = texts, .prefixes = prefixes, .numbers = numbers};
   translator_.translate_lines(source_lines, requests.front().options, follower);
 }
 

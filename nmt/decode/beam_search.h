@@ -39,6 +39,9 @@ class BeamSearch {
     return search(sources, options, Extras());
   }
 
+  /// The model part, for other searches of the same models. Not between the steps of a search.
+  EnsembleDecoder& decoder() { return decoder_; }
+
   /// From the next search on, keeps the attention of the first model, for attention().
   void keep_attention(const std::optional<AttentionChoice>& choice) { decoder_.keep_attention(choice); }
   /// The attention of a translation that the last search, or the present one so far, found for a source (ids without

@@ -227,12 +227,21 @@ Translation joined_translation(const MarkedLine& line, std::span<const Translati
 }
 
 std::vector<Translation> translate_marked(Translator& translator, const Vocabulary& vocabulary,
-                                          std::span<const MarkedLine> lines, const TranslateOptions& options) {
+                                          std::span<const MarkedLine> lines, const TranslateOptions& options,
+                                          std::int64_t first_line) {
   std::vector<std::string> texts;
-  for (const MarkedLine& line : lines) {
-    for (const MarkedText& marked : line.texts) texts.push_back(marked.text);
+  std::vector<std::vector<std::int32_t>> ids;
+  std::vector<std::int64_t> numbers;
+  for (std::size_t line = 0; line < lines.size(); ++line) {
+    for (std::size_t i = 0; i < lines[line].texts.size(); ++i) {
+      texts.push_back(lines[line].texts[i].text);
+      ids.push_back(vocabulary.encode(texts.back()));
+      numbers.push_back(text_number(first_line + static_cast<std::int64_t>(line), i));
+    }
   }
-  const std::vector<Translation> translated = translator.translate(texts, options);
+  const std::vector<std::span<const std::int32_t>> sources(ids.begin(), ids.end());
+  const std::vector<Translation> translated =
+      translator.translate_lines({.ids = sources, .texts = texts, .numbers = numbers}, options);
   std::vector<Translation> translations;
   std::size_t first = 0;
   for (const MarkedLine& line : lines) {

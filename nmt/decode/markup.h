@@ -83,8 +83,14 @@ std::vector<TextUnit> text_units(std::string_view text);
 Translation joined_translation(const MarkedLine& line, std::span<const Translation> texts, const Vocabulary& vocabulary,
                                int n_best);
 
-/// Translates lines with tags; `options.align` must be given.
+/// The number by which the samples of text `text` of a line are drawn: of the first that of the line.
+inline std::int64_t text_number(std::int64_t line, std::size_t text) {
+  return line + (static_cast<std::int64_t>(text) << 40);  // lines in a text are fewer
+}
+
+/// Translates lines with tags; `options.align` must be given. `first_line`: as of Translator::translate().
 std::vector<Translation> translate_marked(Translator& translator, const Vocabulary& vocabulary,
-                                          std::span<const MarkedLine> lines, const TranslateOptions& options);
+                                          std::span<const MarkedLine> lines, const TranslateOptions& options,
+                                          std::int64_t first_line = 0);
 
 }  // namespace babelring

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "nmt/core/random.h"
+#include "nmt/metrics/chrf.h"
 
 namespace babelring {
 
@@ -13,9 +15,18 @@ namespace {
 
 using Source = std::span<const std::int32_t>;
 
+/// How many times less than without samples a batch holds, so that these take no more memory than a beam of 8.
+std::int64_t batch_divisor(const TranslateOptions& options) {
+  constexpr std::int64_t usual = 8;
+  return options.sample ? (options.sample->samples + usual - 1) / usual : 1;
+}
+
 /// Batches of source indices, longest sources first, within the limits of `options`. No source may be empty.
 std::vector<std::vector<std::size_t>> make_batches(const std::vector<Source>& sources,
                                                    const TranslateOptions& options) {
+  const std::int64_t divisor = batch_divisor(options);
+  const std::int64_t max_tokens = options.batch_tokens / divisor;
+  const std::int64_t max_sentences = std::max<std::int64_t>(1, options.batch_sentences / divisor);
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -24,8 +35,8 @@ std::vector<std::vector<std::size_t>> make_batches(const std::vector<Source>& so
   std::int64_t tokens = 0;
   for (const std::size_t i : order) {
     const auto added = static_cast<std::int64_t>(sources[i].size()) + 1;
-    const bool full = batches.empty() || tokens + added > options.batch_tokens ||
-                      static_cast<std::int64_t>(batches.back().size()) == options.batch_sentences;
+    const bool full = batches.empty() || tokens + added > max_tokens ||
+                      static_cast<std::int64_t>(batches.back().size()) == max_sentences;
     if (full) {
       batches.emplace_back();
       tokens = 0;
@@ -64,7 +75,12 @@ std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts,
 }  // namespace
 
 void TranslateOptions::check() const {
-  beam.check();
+  BeamOptions search = beam;
+  if (sample) search.n_best = 1;  // has no meaning
+  search.check();
+  if (sample) sample->check();
+  if (sample && glossary != nullptr) throw UsageFailure("glossary: found with samples, expected a search");
+  if (mbr && (!sample || sample->distinct)) throw UsageFailure("mbr: expected independent samples");
   const auto require_positive = [](const char* option, std::int64_t found) {
     if (found < 1) throw UsageFailure(fmt::format("{}: found {}, expected at least 1", option, found));
   };
@@ -91,6 +107,7 @@ struct Translator::Part {
   std::size_t line = 0;
   std::string_view text = {};  // of the line; empty: only `source` is known
   std::optional<Constraints> constraints = {};
+  std::uint64_t key = 0;              // of the random numbers of its samples
   std::vector<Rendering> found = {};  // empty until it is translated
   std::string best_so_far = {};
 };
@@ -111,11 +128,11 @@ struct Translator::Work {
 };
 
 std::vector<Translation> Translator::translate(const std::vector<std::string>& lines, const TranslateOptions& options,
-                                               std::span<const Prefix> prefixes) {
+                                               std::span<const Prefix> prefixes, std::int64_t first_line) {
   std::vector<std::vector<std::int32_t>> ids;
   for (const std::string& line : lines) ids.push_back(vocabulary_.encode(line));
   const std::vector<Source> sources(ids.begin(), ids.end());
-  return translate_lines({.ids = sources, .texts = lines, .prefixes = prefixes}, options);
+  return translate_lines({.ids = sources, .texts = lines, .prefixes = prefixes, .first = first_line}, options);
 }
 
 std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options) {
@@ -163,6 +180,12 @@ void Translator::add_line(Work& work, std::size_t line) {
   work.first_parts.push_back(work.parts.size());
   work.unfound.push_back(split.parts.size());
   for (const Source& part : split.parts) work.parts.push_back({.source = part, .line = line});
+  const std::int64_t number =
+      work.lines.numbers.empty() ? work.lines.first + static_cast<std::int64_t>(line) : work.lines.numbers[line];
+  for (std::size_t i = 0; options.sample && i < split.parts.size(); ++i) {
+    work.parts[work.first_parts.back() + i].key =
+        derive_seed(options.sample->seed, static_cast<std::uint64_t>(number), i);
+  }
   const std::span<Part> own = std::span(work.parts).last(split.parts.size());
   if (!work.lines.texts.empty() && (options.glossary != nullptr || options.keep_spacing)) {
     set_texts(own, work.lines.texts[line], vocabulary_);
@@ -207,19 +230,25 @@ void Translator::constrain(Translation& translation, std::span<Part> parts, cons
 void Translator::translate_batch(Work& work, std::span<const std::size_t> batch) {
   std::vector<Source> sources;
   std::vector<const Constraints*> constraints;
+  std::vector<std::uint64_t> keys;
   for (const std::size_t i : batch) {
     const Part& part = work.parts[i];
     sources.push_back(part.source);
+    keys.push_back(part.key);
     constraints.push_back(part.constraints ? &*part.constraints : nullptr);
   }
-  const auto finish = [&](Part& part, std::size_t sentence, const std::vector<Hypothesis>& hypotheses) {
-    std::vector<Rendering> found = rendered(hypotheses);
+  const auto finish = [&](Part& part, std::size_t sentence, std::vector<Rendering> found) {
     finish_part(work, part, work.options.align ? aligned(std::move(found), sentence) : std::move(found));
   };
+  if (work.options.sample) {
+    std::vector<std::vector<Rendering>> samples = drawn(sources, keys, constraints, work.options);
+    for (std::size_t j = 0; j < batch.size(); ++j) finish(work.parts[batch[j]], j, std::move(samples[j]));
+    return;
+  }
   const BeamSearch::Observer observe = [&](std::size_t sentence, const SentenceBeam& beam) {
     Part& part = work.parts[batch[sentence]];
     if (beam.done()) {
-      finish(part, sentence, beam.n_best());
+      finish(part, sentence, rendered(beam.n_best()));
     } else if (work.follower.step) {
       work.follower.step(part.line, [&] {
         part.best_so_far = text_of(beam.n_best().front());
@@ -230,8 +259,64 @@ void Translator::translate_batch(Work& work, std::span<const std::size_t> batch)
   const auto hypotheses = search_.search(sources, work.options.beam, {.constraints = constraints, .observer = observe});
   for (std::size_t j = 0; j < batch.size(); ++j) {
     Part& part = work.parts[batch[j]];
-    if (part.found.empty()) finish(part, j, hypotheses[j]);
+    if (part.found.empty()) finish(part, j, rendered(hypotheses[j]));
   }
+}
+
+/// Samples of each source, or those of them, and of a beam, with the largest mean chrF.
+std::vector<std::vector<Rendering>> Translator::drawn(std::span<const Source> sources,
+                                                      std::span<const std::uint64_t> keys,
+                                                      std::span<const Constraints* const> constraints,
+                                                      const TranslateOptions& options) {
+  const auto samples = sample_search(search_.decoder(), sources, keys, options.beam, *options.sample, constraints);
+  std::vector<std::vector<Rendering>> results;
+  if (!options.mbr) {
+    for (const std::vector<Hypothesis>& hypotheses : samples) results.push_back(rendered(hypotheses));
+    return results;
+  }
+  std::vector<std::vector<Hypothesis>> others(samples.size());
+  if (options.mbr->beam_candidates) {
+    BeamOptions beam = options.beam;
+    beam.n_best = beam.beam;
+    others = search_.search(sources, beam, {.constraints = constraints});
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    results.push_back(of_largest_mean(samples[i], others[i], options.mbr->n_best));
+  }
+  return results;
+}
+
+std::vector<Rendering> Translator::of_largest_mean(const std::vector<Hypothesis>& samples,
+                                                   const std::vector<Hypothesis>& others, int n_best) const {
+  std::vector<Rendering> candidates;  // with different texts
+  std::vector<double> drawn;          // how often each was
+  std::vector<std::string> texts;
+  const auto add = [&](const std::vector<Hypothesis>& hypotheses, double times) {
+    for (Rendering& rendering : rendered(hypotheses)) {
+      const auto at = static_cast<std::size_t>(std::ranges::find(texts, rendering.text) - texts.begin());
+      if (at == texts.size()) {
+        texts.push_back(rendering.text);
+        candidates.push_back(std::move(rendering));
+        drawn.push_back(0);
+      }
+      drawn[at] += times;
+    }
+  };
+  add(samples, 1);
+  add(others, 0);
+  const std::vector<double> chrf = Chrf().score_pairs(texts);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    // A sample is no reference for itself, or else samples would have an advantage over the beam.
+    double sum = drawn[i] > 0 ? -chrf[i * texts.size() + i] : 0, references = drawn[i] > 0 ? -1 : 0;
+    for (std::size_t j = 0; j < candidates.size(); ++j) {
+      sum += drawn[j] * chrf[i * texts.size() + j];
+      references += drawn[j];
+    }
+    candidates[i].score = references > 0 ? sum / references : 0;
+  }
+  std::ranges::stable_sort(candidates, std::ranges::greater(), &Rendering::score);
+  candidates.resize(std::min(candidates.size(), static_cast<std::size_t>(n_best)));
+  return candidates;
 }
 
 /// Adds the attention of the translations of a sentence of the batch.

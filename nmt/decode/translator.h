@@ -13,12 +13,27 @@
 #include "nmt/data/vocabulary.h"
 #include "nmt/decode/beam_search.h"
 #include "nmt/decode/glossary.h"
+#include "nmt/decode/sample_search.h"
 #include "nmt/decode/split_source.h"
 
 namespace babelring {
 
+/// Minimum Bayes risk: chooses the translation whose mean chrF against samples, the expected utility under the model's
+/// distribution, is largest. Source: Eikema and Aziz 2020; with independent samples as candidates too, and as
+/// references, as Freitag et al. 2022.
+struct MbrOptions {
+  int n_best = 1;                // translations of a line with different texts, the best first
+  bool beam_candidates = false;  // the whole beam of a search is among the candidates
+
+  bool operator==(const MbrOptions&) const = default;
+};
+
 struct TranslateOptions {
   BeamOptions beam;
+  // Draws translations instead of searching them. Each part of a split line is drawn with random numbers of its own.
+  std::optional<DrawOptions> sample = {};
+  // Chooses among the samples, which must be independent. The parts of a split line are chosen one by one.
+  std::optional<MbrOptions> mbr = {};
   // Max source tokens (</s> included) and sentences per search. They bound memory. By the CPU backend they do not
   // affect the result, because packed weights make a row's products independent of its neighbours.
   std::int64_t batch_tokens = 2048;
@@ -41,8 +56,9 @@ struct TranslateOptions {
 /// One translation of a line. For a split line the texts of its parts are joined, their scores averaged and their
 /// log-probabilities summed.
 struct Rendering {
-  std::string text;            // one line
-  double score = 0;            // log-probability divided by the length penalty; at most 0, larger is better
+  std::string text;  // one line
+  // Log-probability divided by the length penalty; at most 0, larger is better. With MbrOptions the expected chrF.
+  double score = 0;
   double log_probability = 0;  // natural logarithm
   bool complete = true;        // false if cut at the maximum length
   // Its pieces, with </s> at the end of each part that is complete, and the log-probability of each.
@@ -71,7 +87,7 @@ struct FoundTerm {
 };
 
 struct Translation {
-  std::vector<Rendering> n_best;  // best first; empty for an empty line
+  std::vector<Rendering> n_best;  // best first, or samples in the order drawn; empty for an empty line
   std::int64_t source_pieces = 0;
   std::vector<std::int32_t> source_ids;  // only with TranslateOptions::align
   std::int64_t parts = 1;                // number of parts of the source; 0 for an empty line
@@ -89,6 +105,8 @@ struct SourceLines {
   std::span<const std::span<const std::int32_t>> ids;  // subwords without </s>
   std::span<const std::string> texts = {};             // for spacing and the glossary; empty: only the ids are known
   std::span<const Prefix> prefixes = {};               // of each line; empty: none
+  std::int64_t first = 0;                              // number of the first line in its text, from 0, for samples
+  std::span<const std::int64_t> numbers = {};          // of each line, instead of `first`
 };
 
 /// Follows a translation from within translate_lines(). Either function may be empty.
@@ -111,9 +129,11 @@ class Translator {
   Translator(std::span<const EnsembleMember> members, Combination combination, const Vocabulary& vocabulary,
              Backend& backend);
 
-  /// Returns one translation per line. `prefixes` are those of each line, or empty.
+  /// Returns one translation per line. `prefixes` are those of each line, or empty. `first_line`: number of the first
+  /// line in its text, from 0. The samples of a line are a pure function of the model, the line, its number and the
+  /// options, on the CPU in f32.
   std::vector<Translation> translate(const std::vector<std::string>& lines, const TranslateOptions& options,
-                                     std::span<const Prefix> prefixes = {});
+                                     std::span<const Prefix> prefixes = {}, std::int64_t first_line = 0);
   /// Translates sources given as subword ids (without </s>), such as a prepared validation set.
   std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
                                          const TranslateOptions& options);
@@ -133,6 +153,12 @@ class Translator {
   void constrain(Translation& translation, std::span<Part> parts, const TranslateOptions& options,
                  const Prefix* prefix);
   void translate_batch(Work& work, std::span<const std::size_t> batch);
+  std::vector<std::vector<Rendering>> drawn(std::span<const std::span<const std::int32_t>> sources,
+                                            std::span<const std::uint64_t> keys,
+                                            std::span<const Constraints* const> constraints,
+                                            const TranslateOptions& options);
+  std::vector<Rendering> of_largest_mean(const std::vector<Hypothesis>& samples, const std::vector<Hypothesis>& others,
+                                         int n_best) const;
   std::vector<Rendering> aligned(std::vector<Rendering> found, std::size_t sentence);
   void finish_part(Work& work, Part& part, std::vector<Rendering> found) const;
   static std::string partial_text(const Work& work, std::size_t line);

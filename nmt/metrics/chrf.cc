@@ -89,6 +89,74 @@ std::vector<double> ChrfCounts::row() const {
   return row;
 }
 
+namespace {
+
+/// The n-grams of one order of a text: their numbers, ascending, and how often each occurs.
+struct NumberedNgrams {
+  struct Entry {
+    std::size_t number;
+    std::int64_t count;
+  };
+  std::vector<Entry> entries;
+  std::int64_t total = 0;
+};
+
+std::int64_t common(const NumberedNgrams& a, const NumberedNgrams& b) {
+  std::int64_t sum = 0;
+  for (auto x = a.entries.begin(), y = b.entries.begin(); x != a.entries.end() && y != b.entries.end();) {
+    if (x->number == y->number) sum += std::min(x->count, y->count);
+    const bool next_x = x->number <= y->number, next_y = y->number <= x->number;
+    x += next_x ? 1 : 0;
+    y += next_y ? 1 : 0;
+  }
+  return sum;
+}
+
+/// The n-grams of each text, with equal numbers where they are equal.
+std::vector<NumberedNgrams> numbered_ngrams(const std::vector<Line>& lines, std::size_t n) {
+  std::unordered_map<std::u32string_view, std::size_t> numbers;
+  std::vector<NumberedNgrams> all;
+  for (const Line& line : lines) {
+    NumberedNgrams& ngrams = all.emplace_back();
+    for (const auto& [ngram, count] : count_ngrams(line.characters, n)) {
+      ngrams.entries.push_back({numbers.try_emplace(ngram, numbers.size()).first->second, count});
+      ngrams.total += count;
+    }
+    std::ranges::sort(ngrams.entries, {}, &NumberedNgrams::Entry::number);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<double> Chrf::score_pairs(std::span<const std::string> texts) const {
+  WordNumbers unused;
+  std::vector<Line> lines;
+  for (const std::string& text : texts) lines.push_back(prepare(text, options_, unused));
+  const std::size_t count = texts.size(), width = 3 * static_cast<std::size_t>(options_.char_order);
+  std::vector<double> rows(count * count * width);  // of each pair, as ChrfCounts::row()
+  for (std::size_t order = 0; 3 * order < width; ++order) {
+    const std::vector<NumberedNgrams> ngrams = numbered_ngrams(lines, order + 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = i; j < count; ++j) {
+        const auto matched = static_cast<double>(common(ngrams[i], ngrams[j]));
+        for (const auto& [hypothesis, reference] : {std::pair(i, j), std::pair(j, i)}) {
+          const auto in_reference = static_cast<double>(ngrams[reference].total);
+          double* row = &rows[(hypothesis * count + reference) * width + 3 * order];
+          row[0] = in_reference == 0 ? 0 : static_cast<double>(ngrams[hypothesis].total);  // as in add_orders()
+          row[1] = in_reference;
+          row[2] = matched;
+        }
+      }
+    }
+  }
+  std::vector<double> scores;
+  for (std::size_t pair = 0; pair < count * count; ++pair) {
+    scores.push_back(score(std::span<const double>(rows).subspan(pair * width, width)));
+  }
+  return scores;
+}
+
 ChrfCounts Chrf::count(std::string_view hypothesis, const std::vector<std::string>& references) const {
   WordNumbers numbers;
   const Line line = prepare(hypothesis, options_, numbers);

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "nmt/decode/split_source.h"
+#include "nmt/metrics/chrf.h"
 #include "tests/nmt/decode/tiny_model.h"
 
 namespace babelring {
@@ -168,11 +171,97 @@ TEST_F(TranslatorTest, AlignsEveryTranslationAndThePartsOfALine) {
   EXPECT_TRUE(translator_.translate(lines, {}).at(0).n_best.at(0).attention.parts.empty()) << "not asked for";
 }
 
+/// Texts and scores of all renderings of a line.
+std::vector<std::pair<std::string, double>> renderings(const Translation& translation) {
+  std::vector<std::pair<std::string, double>> all;
+  for (const Rendering& rendering : translation.n_best) all.emplace_back(rendering.text, rendering.score);
+  return all;
+}
+
+TEST_F(TranslatorTest, SamplesDependOnTheNumberOfTheLineOnly) {
+  for (const bool distinct : {false, true}) {
+    TranslateOptions options{.sample = DrawOptions{.samples = 3, .distinct = distinct, .seed = 2},
+                             .max_source_pieces = 6};
+    const auto expected = translator_.translate(lines, options);
+    EXPECT_EQ(expected[2].n_best.size(), 3U);
+    EXPECT_GT(expected[2].parts, 1);
+    EXPECT_TRUE(expected[1].n_best.empty());
+    options.batch_tokens = 7;
+    for (std::size_t first = 0; first < lines.size(); first += 3) {  // buffers of three lines
+      const std::vector<std::string> some(
+          lines.begin() + static_cast<std::ptrdiff_t>(first),
+          lines.begin() + static_cast<std::ptrdiff_t>(std::min(first + 3, lines.size())));
+      const auto found = translator_.translate(some, options, {}, static_cast<std::int64_t>(first));
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        EXPECT_EQ(renderings(found[i]), renderings(expected[first + i])) << lines[first + i];
+      }
+    }
+    options.sample->seed = 3;
+    EXPECT_NE(renderings(translator_.translate(lines, options)[0]), renderings(expected[0]));
+  }
+}
+
+TEST_F(TranslatorTest, DrawsEqualLinesAndPartsSeparately) {
+  const std::vector<std::string> twice = {"boat", "boat"};
+  const TranslateOptions options{.sample = DrawOptions{.temperature = 3}, .max_source_pieces = 3};
+  const auto found = translator_.translate(twice, options);
+  EXPECT_NE(found[0].text(), found[1].text());
+  const auto ids = vocabulary_.encode("red");
+  std::vector<std::int32_t> repeated = ids;
+  repeated.insert(repeated.end(), ids.begin(), ids.end());
+  const TranslateOptions split{.sample = DrawOptions{.temperature = 3}, .max_source_pieces = std::ssize(ids)};
+  const Translation parts = translator_.translate_ids(spans_of({repeated}), split).at(0);
+  ASSERT_EQ(parts.parts, 2);
+  const std::string first = translator_.translate_ids(spans_of({ids}), split).at(0).text();
+  EXPECT_TRUE(parts.text().starts_with(first)) << parts.text();
+  EXPECT_NE(parts.text(), join_parts({first, first}));
+}
+
+TEST_F(TranslatorTest, ChoosesTheSampleOfLeastRisk) {
+  const DrawOptions draw{.samples = 12, .temperature = 0.8, .seed = 4};
+  const BeamOptions beam{.beam = 4};
+  const auto sampled = translator_.translate(lines, {.beam = beam, .sample = draw});
+  const auto searched = translator_.translate(lines, {.beam = {.beam = 4, .n_best = 4}});
+  for (const bool beam_candidates : {false, true}) {
+    const auto chosen = translator_.translate(
+        lines, {.beam = beam, .sample = draw, .mbr = MbrOptions{.n_best = 3, .beam_candidates = beam_candidates}});
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      std::map<std::string, double> expected;  // from the definition
+      const Chrf chrf;
+      const auto& samples = sampled[i].n_best;
+      const auto mean = [&](const std::string& text, std::size_t without) {
+        double sum = 0;
+        for (std::size_t k = 0; k < samples.size(); ++k) {
+          if (k != without) sum += chrf.score(chrf.count(text, {samples[k].text}));
+        }
+        return sum / static_cast<double>(samples.size() - (without < samples.size() ? 1 : 0));
+      };
+      for (std::size_t k = 0; k < samples.size(); ++k) expected[samples[k].text] = mean(samples[k].text, k);
+      for (const Rendering& other : searched[i].n_best) {
+        if (beam_candidates) expected.try_emplace(other.text, mean(other.text, samples.size()));
+      }
+      std::vector<double> best;
+      for (const auto& [text, score] : expected) best.push_back(score);
+      std::ranges::sort(best, std::greater());
+      best.resize(std::min<std::size_t>(best.size(), 3));
+      ASSERT_EQ(chosen[i].n_best.size(), best.size());
+      for (std::size_t k = 0; k < best.size(); ++k) {
+        EXPECT_NEAR(chosen[i].n_best[k].score, best[k], 1e-9);
+        EXPECT_NEAR(expected.at(chosen[i].n_best[k].text), best[k], 1e-9);
+      }
+    }
+  }
+  EXPECT_THROW(translator_.translate(lines, {.mbr = MbrOptions{}}), UsageFailure);
+  EXPECT_THROW(translator_.translate(lines, {.sample = DrawOptions{.distinct = true}, .mbr = MbrOptions{}}),
+               UsageFailure);
+}
+
 TEST_F(TranslatorTest, RefusesInvalidOptionsAndMismatchedModels) {
   EXPECT_THROW(translator_.translate(lines, {.batch_tokens = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.batch_sentences = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.max_source_pieces = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.beam = {.beam = 2, .n_best = 3}}), UsageFailure);
+  EXPECT_THROW(translator_.translate(lines, {.sample = DrawOptions{.top_p = 2}}), UsageFailure);
   const TinyModel other(*backend_, vocabulary_.size() + 1);
   EXPECT_THROW(Translator(other.transformer, vocabulary_, *backend_), Failure);
 }
