@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t max_lines = 32;
 constexpr std::int64_t max_subwords = 512;  // per line
 constexpr std::int64_t max_beam = 12;
+constexpr std::int64_t max_mbr_samples = 32;  // as many as usual
 constexpr std::size_t max_line_bytes = 16 << 10;
 
 json::array read_lines(Body& body) {
@@ -51,6 +52,8 @@ json::object read_request(const http::Request& request, bool& stream) {
   const auto nbest = body.integer("nbest", 1, beam.value_or(max_beam));
   if (beam) line["beam"] = *beam;
   if (nbest) line["nbest"] = *nbest;
+  const auto mbr_samples = body.integer("mbr_samples", 2, max_mbr_samples);
+  if (mbr_samples) line["mbr_samples"] = *mbr_samples;
   for (const char* name : {"id", "max_subwords", "most_pieces", "n_best", "first"}) {
     if (body.value(name) != nullptr) Body::refuse(name, "unknown member");
   }
