@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -186,6 +187,62 @@ class TranslateOptionsTest(NmtTest):
         self.assertNotIn("ein", parts[0].split(), "each part has its terms")
         [item] = self.by_request([f"{first} {second}"], prefix=["das cate"])
         self.assertTrue(item["hyp"].startswith("das cate"), "a line with a prefix is one part")
+
+    def test_translations_are_aligned_in_the_forms_of_moses_and_marian(self) -> None:
+        lines = "\n".join(LINES) + "\n"
+        hard = self.succeeds(f"{TRANSLATE} --alignment hard", lines).splitlines()
+        self.assertEqual([line.split(" ||| ")[0] for line in hard], TRANSLATIONS)
+        soft = self.succeeds(f"{TRANSLATE} --alignment soft", lines).splitlines()
+        objects = self.by_command("--alignment soft --n-best 2")
+        for text, rows, line in zip(hard[:2], soft, objects):
+            best = line["n_best"][0]
+            pairs = [[int(number) for number in pair.split("-")] for pair in text.split(" ||| ")[1].split()]
+            self.assertEqual(pairs, best["alignment"])
+            self.assertEqual(sorted(pair[1] for pair in pairs), list(range(len(line["text"].split()))))
+            self.assertLess(max(pair[0] for pair in pairs), len(line["source"].split()))
+            rows = [[float(weight) for weight in row.split(",")] for row in rows.split(" ||| ")[1].split()]
+            self.assertEqual(rows, best["attention"])
+            for row in rows:
+                self.assertEqual(len(row), len(best["source_pieces"]) + 1)
+                self.assertAlmostEqual(sum(row), 1, delta=1e-3)
+            self.assertEqual(len(rows), len(best["target_pieces"]))
+            self.assertIn("alignment", line["n_best"][1])
+        pieces = self.succeeds(f"{TRANSLATE} --alignment hard --alignment-unit pieces --alignment-head 1", lines)
+        self.assertEqual(
+            len(pieces.splitlines()[0].split(" ||| ")[1].split()), len(objects[0]["n_best"][0]["target_pieces"])
+        )
+        [item] = self.by_request(LINES[:1], alignment="soft", n_best=2, beam=5)
+        self.assertEqual(item["nbest"][0]["alignment"], objects[0]["n_best"][0]["alignment"])
+        self.assertNotIn("alignment", self.by_request(LINES[:1])[0]["nbest"][0])
+
+    def test_tags_come_back_and_wrong_ones_end_the_command(self) -> None:
+        lines = [
+            "the <b>old cat</b> sees<br>the dog .",
+            "<p>the green house</p> <p title='&lt;'>the river .</p>",
+            "<hr>",
+            "",
+        ]
+        answers = self.by_command("--markup html", lines)
+        for answer, line in zip(answers, lines):
+            self.assertEqual(sorted(re.findall("<.*?>", answer["text"])), sorted(re.findall("<.*?>", line)))
+        self.assertEqual(answers[2]["text"], "<hr>")
+        items = self.by_request(lines, markup="html", n_best=2, beam=5)
+        self.assertEqual([item["hyp"] for item in items], [answer["text"] for answer in answers])
+        wrong = nmt(f"{TRANSLATE} --markup html", "the <b>cat</b>\nthe <i><b>dog</i></b>\n")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertEqual(wrong.stderr, "nmt: standard input:2: '</i>' found, expected '</b>' for '<b>'\n")
+        self.assertEqual(wrong.stdout.count("\n"), 1, "the line before is translated")
+        out = self.succeeds(
+            f"{TRANSLATE} --serve", json.dumps({"id": 3, "text": ["a", "a</b>"], "markup": "xliff"}) + "\n"
+        )
+        error = {"code": "bad_request", "detail": "text[1]: '</b>' closes no tag"}
+        self.assertEqual(json.loads(out.splitlines()[1]), {"id": 3, "error": error})
+        self.complain_all(
+            """
+2 | translate --checkpoint trained --alignment-layer 9 --alignment hard | alignment-layer: found 9, expected 1 to
+2 | translate --checkpoint trained --markup word | --markup: found 'word', expected none, html or xliff
+"""
+        )
 
 
 if __name__ == "__main__":
