@@ -165,7 +165,7 @@ TEST_F(TranslatorTest, AlignsEveryTranslationAndThePartsOfALine) {
         target += part.target_pieces();
       }
       EXPECT_EQ(source, translations[i].source_pieces);
-      EXPECT_EQ(target, std::ssize(rendering.ids));
+      EXPECT_EQ(target, std::ssize(rendering.pieces()));
     }
   }
   EXPECT_TRUE(translator_.translate(lines, {}).at(0).n_best.at(0).attention.parts.empty()) << "not asked for";
