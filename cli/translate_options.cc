@@ -222,17 +222,14 @@ std::vector<TranslateOption> answer_options(TranslateChoices& choices) {
        .alias = "nbest"},
       {"alignment",
        "adds what of the source a translation renders: hard: pairs of words, 0-0 1-1; soft: the attention of each "
-       "piece to those of the source and to </s>; by the (first) model's attention, so approximate unless it was "
-       "trained with alignments",
+       "piece to those of the source and to </s>; by the (first) model's attention, so approximate",
        words(choices.alignment,
              {{"none", AlignmentKind::none}, {"hard", AlignmentKind::hard}, {"soft", AlignmentKind::soft}})},
       {"alignment-unit", "units of the pairs of --alignment hard in text; --json has both",
        words(choices.alignment_unit, {{"words", AlignmentUnit::words}, {"pieces", AlignmentUnit::pieces}})},
-      {"alignment-layer",
-       "decoder layer whose attention aligns, from 1; 0: the one of the training, or the one before the last",
+      {"alignment-layer", "decoder layer whose attention aligns, from 1; 0: the one before the last, of two the last",
        &choices.alignment_layer, 0, 100, 100},
-      {"alignment-head", "its attention head, from 1; 0: the one of the training, or the mean of all",
-       &choices.alignment_head, 0, 256, 256},
+      {"alignment-head", "its attention head, from 1; 0: the mean of all", &choices.alignment_head, 0, 256, 256},
       {"markup",
        "the lines have tags, which are put around the aligned words: html, or xliff, the content of a <source>; "
        "tags that are not closed or cross are errors",

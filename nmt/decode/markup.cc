@@ -1,10 +1,7 @@
 #include "nmt/decode/markup.h"
 
-#include <fmt/format.h>
 #include <unicode/brkiter.h>
-#include <unicode/uchar.h>
 #include <unicode/utext.h>
-#include <unicode/utf8.h>
 
 #include <algorithm>
 #include <memory>
@@ -254,15 +251,6 @@ std::vector<Translation> translate_marked(Translator& translator, const Vocabula
 
 namespace {
 
-bool is_space_text(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    UChar32 character = 0;
-    U8_NEXT(text.data(), at, text.size(), character);
-    if (!u_isUWhiteSpace(character)) return false;
-  }
-  return true;
-}
-
 /// True if a unit that follows the last of `units` without a space is part of a word with it: a hyphen after a word,
 /// a word after a hyphen, or after an apostrophe or the like that follows a word.
 bool joins(std::string_view text, const std::vector<TextUnit>& units, const TextUnit& next) {
@@ -297,7 +285,7 @@ std::vector<TextUnit> text_units(std::string_view text) {
   for (int end = prototype->next(); end != icu::BreakIterator::DONE; end = prototype->next()) {
     const TextUnit unit{begin, static_cast<std::size_t>(end), prototype->getRuleStatus() >= UBRK_WORD_NONE_LIMIT};
     begin = unit.end;
-    if (is_space_text(text.substr(unit.begin, unit.end - unit.begin))) continue;
+    if (normalize_spaces(text.substr(unit.begin, unit.end - unit.begin)).empty()) continue;
     if (!units.empty() && units.back().end == unit.begin && joins(text, units, unit)) {
       const std::size_t first = units.back().is_word ? units.size() - 1 : units.size() - 2;
       units.resize(first + 1);
