@@ -1,6 +1,7 @@
 #include "nmt/decode/sample_search.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -21,6 +22,14 @@ constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15ULL;  // times 2^64, as
 /// e^x with the precision of the log-probabilities.
 double power(double x) {
   return static_cast<double>(std::exp(static_cast<float>(x)));
+}
+
+/// The largest number, by lanes that do not wait for each other.
+float largest_of(std::span<const float> numbers) {
+  std::array<float, 8> lanes;
+  lanes.fill(-std::numeric_limits<float>::infinity());
+  for (std::size_t i = 0; i < numbers.size(); ++i) lanes[i % 8] = std::max(lanes[i % 8], numbers[i]);
+  return *std::ranges::max_element(lanes);
 }
 
 /// A token that may come next.
@@ -283,9 +292,7 @@ class SampleSearch {
         prefix.row = static_cast<std::int32_t>(rows.size()) - 1;
       }
     }
-    const auto is_constrained = [](const SentenceDraws& sentence) {
-      return !sentence.done() && sentence.constraints() != nullptr;
-    };
+    const auto is_constrained = [](const SentenceDraws& one) { return !one.done() && one.constraints() != nullptr; };
     const bool best_suffice = best_ > 0 && std::ranges::none_of(sentences, is_constrained);
     if (best_suffice) {
       decoder_.step(rows, static_cast<int>(best_));
@@ -336,7 +343,7 @@ class SampleSearch {
     if (first) all[eos_id] = -INFINITY;
     const float unknown = all[unk_id];
     all[unk_id] -= static_cast<float>(beam_.unk_penalty);
-    const float largest = *std::ranges::max_element(all), factor = 1 / static_cast<float>(options_.temperature);
+    const float largest = largest_of(all), factor = 1 / static_cast<float>(options_.temperature);
     double sum = 0;
     if (!std::isinf(largest)) next_.sums.resize(all.size());
     for (std::size_t id = 0; id < next_.sums.size(); ++id) {
