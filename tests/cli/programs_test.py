@@ -43,7 +43,7 @@ class ProgramsTest(NmtTest):
 2 | translate --checkpoint run --beam 0 | --beam: found 0, expected 1 to 1000 (`nmt translate --help` lists the options)
 2 | translate --checkpoint run --batch-tokens 0 | --batch-tokens: found 0, expected 1 to 1000000 (`nmt translate --help`
 2 | translate --checkpoint run --n-best 9 | --n-best: found 9, expected at most --beam, 5
-2 | translate --checkpoint run --length-formula 1 | --length-formula: found '1', expected power or gnmt
+2 | translate --checkpoint run --length-formula 1 | --length-formula: found '1', expected power, gnmt or pieces
 2 | prepare --train toy1.en toy1.de --output x --min-words -5 | --min-words: found -5, expected 1 to 1000000
 2 | prepare --train toy1.en toy1.de --output x --min-words 9 --max-words 8 | --min-words: found 9, expected at most --max-words, 8
 2 | prepare --train toy1.en toy1.de --output x --max-pieces 0 | --max-pieces: found 0, expected 1 to 1000000
