@@ -39,11 +39,10 @@ std::int64_t integer_in(const json::value& value, const char* name, std::int64_t
 
 std::vector<std::string> lines_of(const json::value& value, const char* name, std::size_t max) {
   std::vector<std::string> lines;
-  if (!value.is_array() || value.get_array().empty()) {
-    throw UsageFailure(fmt::format("{}: expected an array of lines", name));
-  }
-  if (value.get_array().size() > max) {
-    throw UsageFailure(fmt::format("{}: found {} lines, expected at most {}", name, value.get_array().size(), max));
+  if (!value.is_array() || value.get_array().empty() || value.get_array().size() > max) {
+    const bool limited = max == max_lines;
+    throw UsageFailure(fmt::format("{}: expected an array of {} lines", name,
+                                   limited ? fmt::format("1 to {}", max) : std::string("one or more")));
   }
   for (const json::value& line : value.get_array()) {
     const bool fits = line.is_string() && line.get_string().find_first_of("\r\n") == json::string::npos;

@@ -46,9 +46,11 @@ class HelpTest(unittest.TestCase):
     def test_values_ranges_and_defaults_are_shown(self) -> None:
         text = " ".join(help_of("nmt", "translate").split())
         self.assertIn("--beam N beam size: hypotheses per sentence; 1: greedy; 1 to 1000 [default: 5]", text)
-        self.assertIn("--length-formula power|gnmt ", text)
+        self.assertIn("--length-formula power|gnmt|pieces ", text)
         self.assertIn(
-            "--checkpoint DIR checkpoint, or a run's folder to use its best or else newest checkpoint [required]", text
+            "--checkpoint DIR checkpoint, or a run's folder to use its best or else newest checkpoint; given several times: "
+            "an ensemble of models with the same vocabulary [required]",
+            text,
         )
         self.assertIn(" Search: --beam N", text)
         self.assertIn("a byte-order mark is skipped", help_of("nmt", "score"))

@@ -107,7 +107,7 @@ class TranslateOptionsTest(NmtTest):
         [cut] = self.by_request(LINES[:1], prefix=["das cate "], beam=1)
         self.assertTrue(cut["hyp"].startswith("das cate "))
         self.complains_of_request({"prefix": ["das"]}, "prefix: found 1 lines, expected as many as those of text, 3")
-        self.complains_of_request({"prefix": "das"}, "prefix: expected an array of lines")
+        self.complains_of_request({"prefix": "das"}, "prefix: expected an array of 1 to 1024 lines")
         long = {"prefix": TRANSLATIONS, "max_length_factor": 0, "max_length_extra": 5}
         self.complains_of_request(long, "prefix[0]: found ", " pieces, expected fewer than max-length-factor and")
 
