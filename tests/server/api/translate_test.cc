@@ -145,7 +145,7 @@ TEST_F(TranslateTest, PassesOptionsOnToTheTranslatorWhichChecksThem) {
   const std::string path = checkpoint("update-00000001");
   const auto answer = ask(path, R"({"text":["abc"],"min_length":7,"length_penalty":null})");
   ASSERT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(parse_json(answer.body)->at("items").at(0).at("min_length"), 7);
+  EXPECT_EQ(parse_json(answer.body)->at("items").at(0).at("hyp"), "cba+7");
   for (const std::string option : {R"("speed":1)", R"("min_length":"a")"}) {
     expect_problem(ask(path, R"({"text":["abc"],)" + option + "}"), 400, "bad_body");
   }

@@ -52,17 +52,19 @@ void answer(const json::object& request, std::size_t joined) {
     std::string text(std::string_view(line.as_string()));
     if (text == "long") return refuse(id, "too_long", "text[" + std::to_string(number) + "]: 700 tokens");
     std::reverse(text.begin(), text.end());
-    // source_pieces is the process id, so that a test knows who answered.
-    json::object item = {
-        {"hyp", text}, {"score", -1.5}, {"source_pieces", getpid()}, {"nbest", json::array()}, {"joined", joined}};
-    if (request.contains("min_length")) item["min_length"] = request.at("min_length");
+    if (const json::value* least = request.if_contains("min_length")) text += "+" + std::to_string(least->as_int64());
+    // For tests, source_pieces is the process id, and the score tells how many requests were joined: -1.5 of one alone.
+    const json::object item = {{"hyp", text},
+                               {"score", -0.5 - static_cast<double>(joined)},
+                               {"source_pieces", getpid()},
+                               {"nbest", json::array()}};
     if (request.contains("stream")) {
       for (std::size_t end = 1; end <= text.size(); ++end) {
         write({{"id", id}, {"line", number}, {"text", text.substr(0, end)}});
       }
       write({{"id", id}, {"line", number}, {"item", item}});
     }
-    items.push_back(std::move(item));
+    items.push_back(item);
     ++number;
   }
   write({{"id", id}, {"ms", 1.5}, {"items", std::move(items)}});
