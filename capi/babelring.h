@@ -3,8 +3,8 @@
  * ABI: functions are only added while babelring_abi() stays the same; structures are opaque. Texts are UTF-8 and end
  * with a zero byte. Errors are values: a function that can fail returns NULL, or an error that the caller frees; then
  * its results are unchanged. Results are freed with babelring_free(). All functions may be called from any thread;
- * calls with one translator take turns, so translators of their own are needed to run side by side. A process that
- * calls fork() must not use translators from before in the child.
+ * calls with one translator take turns, so open several to translate side by side. A child process made by fork() must
+ * not use translators that were opened before.
  */
 #ifndef BABELRING_H
 #define BABELRING_H

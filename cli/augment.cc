@@ -242,8 +242,7 @@ void add_augment(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "augment", "Translates text of one language into pairs for `nmt prepare`: back-translation and distillation");
   const auto arguments = std::make_shared<AugmentArguments>();
-  arguments->model.declare(*command);
-  arguments->model.declare_ensemble(*command);
+  arguments->model.declare(*command, Models::ensemble);
   arguments->model.declare_device(*command);
   arguments->model.declare_sampling(*command);
   command->add_option("--mono", arguments->mono, "text of one language, plain or gzip")

@@ -88,10 +88,29 @@ void require_same_model(std::string_view command, const Checkpoint& first, const
   }
 }
 
-void ModelOptions::declare_model(CLI::App& command) {
-  command
-      .add_option("--checkpoint", checkpoint, "checkpoint, or a run's folder to use its best or else newest checkpoint")
-      ->required();
+void ModelOptions::declare_model(CLI::App& command, Models models) {
+  const std::string one = "checkpoint, or a run's folder to use its best or else newest checkpoint";
+  if (models == Models::one) {
+    command.add_option("--checkpoint", checkpoint, one)->required();
+  } else {
+    const auto take = [this](const std::vector<std::string>& given) {
+      checkpoint = given.front();
+      further_checkpoints.assign(given.begin() + 1, given.end());
+    };
+    command
+        .add_option_function<std::vector<std::string>>(
+            "--checkpoint", take, one + "; given several times: an ensemble of models with the same vocabulary")
+        ->required()
+        ->type_name("TEXT")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command
+        .add_option("--weights", weights, "weights of an ensemble's models, separated by commas; without: equal ones")
+        ->delimiter(',');
+    add_choice(command, "--combine", combination,
+               {{"probabilities", Combination::probabilities}, {"logarithms", Combination::logarithms}},
+               "an ensemble's distribution: mean of the models' probabilities or of their logarithms");
+  }
   add_choice(command, "--precision", precision, {{"f32", DType::f32}, {"bf16", DType::bf16}},
              "precision of matmuls: f32, or bf16, which is faster if the hardware supports it");
   command
@@ -112,36 +131,13 @@ void declare_group(CLI::App& command, std::span<const TranslateOption> added, co
 
 }  // namespace
 
-void ModelOptions::declare(CLI::App& command) {
-  declare_model(command);
+void ModelOptions::declare(CLI::App& command, Models models) {
+  declare_model(command, models);
   declare_group(command, search_options(search), "Search");
 }
 
 void ModelOptions::declare_sampling(CLI::App& command) {
   declare_group(command, sampling_options(search), "Samples");
-}
-
-void ModelOptions::declare_ensemble(CLI::App& command) {
-  command.remove_option(command.get_option("--checkpoint"));
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--checkpoint",
-          [this](const std::vector<std::string>& given) {
-            checkpoint = given.front();
-            further_checkpoints.assign(given.begin() + 1, given.end());
-          },
-          "checkpoint, or a run's folder to use its best or else newest checkpoint; given several times: an ensemble "
-          "of "
-          "models with the same vocabulary")
-      ->required()
-      ->type_name("TEXT")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_option("--weights", weights, "weights of an ensemble's models, separated by commas; without: equal ones")
-      ->delimiter(',');
-  add_choice(command, "--combine", combination,
-             {{"probabilities", Combination::probabilities}, {"logarithms", Combination::logarithms}},
-             "an ensemble's distribution: mean of the models' probabilities or of their logarithms");
 }
 
 void ModelOptions::declare_device(CLI::App& command) {

@@ -39,6 +39,9 @@ struct LoadedEnsemble {
   Translator translator(Backend& backend) const;
 };
 
+/// How many models a command takes: with `ensemble`, --checkpoint may be given several times.
+enum class Models { one, ensemble };
+
 /// Options of all subcommands that run a model.
 struct ModelOptions {
   std::string checkpoint;
@@ -50,13 +53,11 @@ struct ModelOptions {
   int threads = 0;
   TranslateChoices search;
 
-  /// Adds --checkpoint, --precision and --threads. They are bound to this object, which must outlive `command`.
-  void declare_model(CLI::App& command);
+  /// Adds --checkpoint, --precision and --threads, and for an ensemble --weights and --combine. They are bound to this
+  /// object, which must outlive `command`.
+  void declare_model(CLI::App& command, Models models = Models::one);
   /// The same, with the options of beam search.
-  void declare(CLI::App& command);
-
-  /// Lets --checkpoint be given several times, for an ensemble, and adds its options. Call it after declare().
-  void declare_ensemble(CLI::App& command);
+  void declare(CLI::App& command, Models models = Models::one);
 
   /// Adds the options of samples. Call choose_search() once they are parsed.
   void declare_sampling(CLI::App& command);

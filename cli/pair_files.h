@@ -49,7 +49,7 @@ struct PairFiles {
   /// The stored progress; none if there is no such file. Throws Failure if the file has another form.
   std::optional<PairProgress> stored() const;
   /// The stored progress, or else a new one, with both files cut to it. Throws Failure if they are shorter,
-  /// UsageFailure that names the first difference if they were made of other things.
+  /// UsageFailure that names the first option, text or checkpoint that differs.
   PairProgress resume(const json::object& made_of) const;
   /// Appends lines. Throws Failure.
   void append(std::string_view source_lines, std::string_view target_lines) const;

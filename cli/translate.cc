@@ -234,8 +234,7 @@ void translate(TranslateArguments& arguments) {
 void add_translate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("translate", "Translates text line by line with a checkpoint");
   const auto arguments = std::make_shared<TranslateArguments>();
-  arguments->model.declare(*command);
-  arguments->model.declare_ensemble(*command);
+  arguments->model.declare(*command, Models::ensemble);
   arguments->model.declare_device(*command);
   command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
       ->capture_default_str();

@@ -53,7 +53,11 @@ std::vector<Term> terms_of(const std::string& file) {
   std::vector<Term> terms;
   for_each_line(file, [&](const RawLine& line) {
     const std::size_t tab = line.text.find('\t');
-    if (tab == std::string::npos || line.text.find('\t', tab + 1) != std::string::npos) {
+    const auto blank = [&](std::size_t begin, std::size_t count) {
+      return line.text.substr(begin, count).find_first_not_of(' ') == std::string::npos;
+    };
+    const bool is_pair = tab != std::string::npos && line.text.find('\t', tab + 1) == std::string::npos;
+    if (!is_pair || blank(0, tab) || blank(tab + 1, std::string::npos)) {
       throw UsageFailure(fmt::format("{}:{}: found '{:.100}', expected a term, a tab and its translation", file,
                                      line.number, printable(line.text)));
     }

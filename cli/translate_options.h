@@ -29,7 +29,7 @@ enum class SplitLines {
 enum class AlignmentKind { none, hard, soft };
 enum class AlignmentUnit { words, pieces };
 
-/// A wish for samples instead of a search.
+/// Options of samples, as a command line or a request gives them.
 struct SampleChoices {
   bool sample = false, gumbel = false, independent = false, mbr = false;
   DrawOptions draw;  // but for `samples`, `distinct` and `seed`
@@ -37,7 +37,7 @@ struct SampleChoices {
   int mbr_samples = 32;
 };
 
-/// A wish for translations, by a command line or a request, without regard to a model.
+/// Options of translations, as a command line or a request gives them, before a model is known.
 struct TranslateChoices {
   TranslateOptions translate;
   SplitLines split = SplitLines::automatic;

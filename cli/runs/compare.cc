@@ -14,7 +14,7 @@
 namespace babelring {
 namespace {
 
-/// A row for each run: its best validation. A run without one has a row of its own, too.
+/// A row for each run, with its best validation if it has one.
 void print_best(const std::vector<json::object>& runs, const Screen& screen) {
   Table table({{.title = "RUN", .importance = 100, .shrinks = true},
                {.title = "BEST AT", .right = true, .importance = 90},

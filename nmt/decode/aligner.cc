@@ -14,9 +14,9 @@ namespace babelring {
 
 namespace {
 
-void require_below(int found, int count, const char* option, const char* things) {
+void require_below(int found, int count, const char* option, const char* unit) {
   if (found < count) return;
-  throw UsageFailure(fmt::format("{}: found {}, expected 1 to {}: the decoder's {}", option, found + 1, count, things));
+  throw UsageFailure(fmt::format("{}: found {}, expected 1 to {}: the decoder's {}", option, found + 1, count, unit));
 }
 
 }  // namespace

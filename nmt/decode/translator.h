@@ -30,7 +30,7 @@ struct MbrOptions {
 
 struct TranslateOptions {
   BeamOptions beam;
-  // Draws translations instead of searching them. Each part of a split line is drawn with random numbers of its own.
+  // Draws translations instead of searching them. Parts of a split line are drawn with different random numbers.
   std::optional<DrawOptions> sample = {};
   // Chooses among the samples, which must be independent. The parts of a split line are chosen one by one.
   std::optional<MbrOptions> mbr = {};

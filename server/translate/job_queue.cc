@@ -10,12 +10,18 @@
 namespace babelring::translate {
 namespace {
 
-constexpr double bytes_a_subword = 4;   // of European text; other scripts have more bytes a character
-constexpr std::int64_t usual_beam = 5;  // BeamOptions::beam
+constexpr double bytes_a_subword = 4;       // of European text; other scripts have more bytes a character
+constexpr std::int64_t usual_beam = 5;      // BeamOptions::beam
+constexpr std::int64_t usual_samples = 32;  // of --mbr-samples
 
+/// Translations of a line that are searched or drawn at once.
 std::int64_t hypotheses(const Job& job) {
-  const json::value* beam = job.options.if_contains("beam");
-  return beam != nullptr && beam->is_int64() ? beam->get_int64() : usual_beam;
+  const auto number = [&](const char* name, std::int64_t usual) {
+    const json::value* value = job.options.if_contains(name);
+    return value != nullptr && value->is_int64() ? value->get_int64() : usual;
+  };
+  if (get_flag(job.options, "mbr")) return number("mbr_samples", usual_samples) + number("beam", 0);
+  return get_flag(job.options, "sample") ? number("nbest", 1) : number("beam", usual_beam);
 }
 
 double line_cost(const Job& job, std::size_t line) {

@@ -91,6 +91,11 @@ class SamplingTest(NmtTest):
         self.assertEqual(texts(greedy), expected("--beam 1"))
         self.assertEqual(wrong["error"]["code"], "bad_request")
         self.assertIn("found sample and beam", wrong["error"]["detail"])
+        both = [{"id": n, "text": LINES.splitlines(), "sample": True, "nbest": 3, "top_p": 0.9} for n in (1, 2)]
+        joined = self.succeeds(f"{TRANSLATE} --serve", json.dumps(both) + "\n").splitlines()[1:]
+        for answer in joined:
+            self.assertEqual(texts(json.loads(answer)), texts(several), "joined requests draw as each alone")
+        self.assertEqual(len(joined), 2)
         usual, searched = ask(" --sample --seed 3", {}, {"sample": False, "seed": 1})
         self.assertEqual(texts(usual), expected("--sample --seed 3"))
         self.assertEqual(texts(searched), expected(""))

@@ -307,6 +307,18 @@ TEST(TranslatorQueue, CostlyLinesCountForMore) {
   EXPECT_THAT(parts_of(take(queue, 1)), ElementsAre("a1+1")) << "one line at least";
 }
 
+TEST(TranslatorQueue, SamplesCountAsHypotheses) {
+  const auto cost = [](const json::object& options) {
+    auto job = job_of("", {"four"});
+    job->options = options;
+    return JobQueue::cost({job, 0, 1});
+  };
+  EXPECT_EQ(cost({{"mbr", true}}), 2 * 32);
+  EXPECT_EQ(cost({{"mbr", true}, {"mbr_samples", 8}, {"beam", 4}}), 2 * 12);
+  EXPECT_EQ(cost({{"sample", true}, {"nbest", 3}}), 2 * 3);
+  EXPECT_EQ(cost({{"sample", true}}), 2 * 1);
+}
+
 TEST(TranslatorQueue, ABatchHasOneCheckpointAndABoundedNumberOfRows) {
   JobQueue queue({});
   for (int i = 0; i < 26; ++i) queue.add(job_of("a", {""}));
@@ -316,7 +328,7 @@ TEST(TranslatorQueue, ABatchHasOneCheckpointAndABoundedNumberOfRows) {
   auto other = job_of("b", {"x"});
   other->checkpoint = "two";
   queue.add(other);
-  EXPECT_THAT(parts_of(take(queue)), ElementsAre("b0+1")) << "b's turn, with a checkpoint of its own";
+  EXPECT_THAT(parts_of(take(queue)), ElementsAre("b0+1")) << "b's turn, with another checkpoint";
   EXPECT_EQ(take(queue).size(), 64u);
   EXPECT_EQ(take(queue).size(), 6u);
 }
