@@ -385,3 +385,15 @@ class ControlTest(SystemTest):
         ]
         steps = [record for record in records if record["kind"] == "step" and record.get("weights_digest")]
         return {step["update"]: step["weights_digest"] for step in steps}
+
+
+class TrainedTest(SystemTest):
+    """A run of the toy corpus that was trained for 40 updates, made once for each test class."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.trained = cls.base / "trained"
+        words = ["--config", cls.config, "--run-dir", cls.trained, "--server", "none"]
+        call("worker", *words, "training.stop_after=40u", "checkpoint.every=20u", check=True)
+        cls.checkpoint = cls.trained / "checkpoints" / "update-00000040"

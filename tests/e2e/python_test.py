@@ -10,21 +10,17 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from cases import SystemTest
+from cases import TrainedTest
 from system import BIN, ROOT, call
 
 PYTHON = "/usr/bin/python3"  # for which Debian's python3-numpy and python3-pandas are
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
 
 
-class PythonTest(SystemTest):
+class PythonTest(TrainedTest):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.trained = cls.base / "trained"
-        words = ["--config", cls.config, "--run-dir", cls.trained, "--server", "none"]
-        call("worker", *words, "training.stop_after=40u", "checkpoint.every=20u", check=True)
-        cls.checkpoint = cls.trained / "checkpoints" / "update-00000040"
         cls.venv = cls.base / "venv"
         made = subprocess.run(
             [PYTHON, "-m", "venv", "--system-site-packages", cls.venv], capture_output=True, check=False

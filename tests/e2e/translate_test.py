@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from cases import SystemTest
+from cases import TrainedTest
 from system import BIN, call, poison, wait_ended, wait_for
 
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
@@ -27,15 +27,7 @@ def serves(pid: int) -> bool:
         return False
 
 
-class TranslateTest(SystemTest):
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.trained = cls.base / "trained"
-        words = ["--config", cls.config, "--run-dir", cls.trained, "--server", "none"]
-        call("worker", *words, "training.stop_after=40u", "checkpoint.every=20u", check=True)
-        cls.checkpoint = cls.trained / "checkpoints" / "update-00000040"
-
+class TranslateTest(TrainedTest):
     def by_command(self, *options: str, checkpoint: Path | None = None) -> list[dict[str, Any]]:
         words = ["translate", "--checkpoint", checkpoint or self.checkpoint, "--json", *options]
         done = call("nmt", *words, input="\n".join(LINES) + "\n", check=True)
