@@ -155,6 +155,8 @@ TranslateOptions options_with(const TranslateChoices& choices, const LoadedModel
   }
   options.align = choices.attention();
   if (options.align) {
+    const bool is_guided = loaded.config.training.guided_alignment > 0;
+    if (is_guided && options.align == AttentionChoice()) options.align->head = 0;  // the guided one
     const ModelConfig& model = require_transformer(*loaded.model).config();
     options.align->check(model.decoder_layers, model.heads);
   }

@@ -167,6 +167,8 @@ void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
 
 void add_filter(CLI::App& command, PrepareArguments& arguments) {
   FilterOptions& filter = arguments.options.filter;
+  command.add_flag("--align", arguments.options.align,
+                   "align the pieces of the training pairs, for training.guided_alignment");
   command
       .add_option("--min-words", filter.min_words,
                   "min words of each side; 1.5 characters of Han, 3 of Kana, 4 letters of Thai, Lao, Khmer, Burmese or "

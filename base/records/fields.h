@@ -29,6 +29,7 @@ void visit_fields(Step& step, Visitor&& field) {
   field("loss", step.loss);
   field("nll", step.nll);
   field.if_known("entropy", step.entropy);
+  field.if_known("alignment_loss", step.alignment_loss);
   field("gradient_norm", step.gradient_norm);
   field("learning_rate", step.learning_rate);
   field("sentences", step.sentences);

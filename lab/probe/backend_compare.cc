@@ -214,6 +214,35 @@ void run_decoding(Backend& backend, RandomTensors& tensors, DType precision) {
                              .indices = tensors.zeros({rows, k}, DType::i32)});
 }
 
+void run_guided_attention(Backend& backend, RandomTensors& tensors, DType precision) {
+  constexpr std::int64_t queries = 5, keys = 7, width = 64, heads = 4;
+  AttentionForward attention{.q = tensors.normal({queries, width}, precision),
+                             .k = tensors.normal({keys, width}, precision),
+                             .v = tensors.normal({keys, width}, precision),
+                             .q_offsets = tensors.list({0, 2, 5}),
+                             .k_offsets = tensors.list({0, 4, 7}),
+                             .heads = heads,
+                             .scale = 0.25f,
+                             .key = {},
+                             .out = tensors.zeros({queries, width}, precision),
+                             .log_sum_exp = tensors.zeros({queries, heads}, DType::f32)};
+  backend.run(attention);
+  backend.run(GuidedAttention{.q = attention.q,
+                              .k = attention.k,
+                              .q_offsets = attention.q_offsets,
+                              .k_offsets = attention.k_offsets,
+                              .link_offsets = tensors.list({0, 1, 1, 3, 4, 5}),
+                              .links = tensors.list({3, 0, 2, 1, 1}),
+                              .log_sum_exp = attention.log_sum_exp,
+                              .heads = heads,
+                              .head = 1,
+                              .scale = attention.scale,
+                              .gradient_scale = 0.1f,
+                              .dq = tensors.normal({queries, width}, precision),
+                              .dk = tensors.normal({keys, width}, precision),
+                              .loss = tensors.zeros({queries}, DType::f32)});
+}
+
 void run_elementwise(Backend& backend, RandomTensors& tensors, DType precision) {
   const std::int64_t rows = 33, width = 64;
   const Shape shape{rows, width};
@@ -258,6 +287,7 @@ void run_remaining_ops(Backend& backend, DType precision) {
   RandomTensors tensors;
   const WorkRange range(backend, "remaining_ops");
   run_decoding(backend, tensors, precision);
+  run_guided_attention(backend, tensors, precision);
   run_elementwise(backend, tensors, precision);
   run_sums(backend, tensors, precision);
 }

@@ -207,6 +207,19 @@ void add_pair(PackedBatch& batch, std::span<const std::int32_t> source, std::spa
   batch.target_out.push_back(eos_id);
 }
 
+/// Appends the links of a pair that add_pair() has added: one row for each target piece, and that of </s>.
+void add_links(PackedBatch& batch, std::span<const std::int32_t> links) {
+  PackedLinks& packed = batch.links;
+  if (packed.offsets.empty()) packed.offsets.push_back(0);
+  const auto& rows = batch.target_in.offsets;
+  const std::int32_t count = rows.back() - rows[rows.size() - 2];
+  std::size_t at = 0;
+  for (std::int32_t row = 0; row < count; ++row) {
+    for (; at < links.size() && links[at + 1] == row; at += 2) packed.sources.push_back(links[at]);
+    packed.offsets.push_back(static_cast<std::int32_t>(packed.sources.size()));
+  }
+}
+
 }  // namespace
 
 PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const BatchSlice& slice) {
@@ -219,6 +232,7 @@ PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const Bat
   for (std::int64_t i = slice.first; i < slice.last; ++i) {
     const std::int64_t sentence = update.sentences[static_cast<std::size_t>(i)];
     add_pair(batch, corpus.source(sentence), corpus.target(sentence));
+    if (corpus.has_links()) add_links(batch, corpus.links(sentence));
   }
   return batch;
 }

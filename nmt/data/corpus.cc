@@ -178,8 +178,37 @@ Corpus Corpus::open(const Manifest& manifest, const std::string& name, bool veri
                 open_side(manifest, set.target_ids, set.sentences, set.target_tokens, verify), set.digest());
 }
 
+void Corpus::open_links(const Manifest& manifest, const std::string& name, bool verify) {
+  const ManifestSet& set = manifest.set(name);
+  if (!set.links) {
+    throw UsageFailure(fmt::format("{}: set '{}' has no alignments; expected a folder of `nmt prepare --align`",
+                                   manifest.folder.string(), name));
+  }
+  const std::filesystem::path file = manifest.folder / set.links->name;
+  check_file(manifest.folder, *set.links, verify);
+  links_ = IdSequences(file, std::numeric_limits<std::int32_t>::max());
+  if (links_.sentences() != sentences()) {
+    fail("{}: {} sentences, expected {} by its manifest", file.string(), links_.sentences(), sentences());
+  }
+  digest_ = sha256_hex(digest_ + set.links->sha256);
+}
+
+std::span<const std::int32_t> Corpus::links(std::int64_t i) const {
+  const std::span<const std::int32_t> links = links_[i];
+  const std::int64_t sources = source_length(i), targets = target_length(i);
+  if (links.size() % 2 != 0) fail("{}: sentence {}: {} numbers, expected pairs", links_.name(), i, links.size());
+  for (std::size_t at = 0; at < links.size(); at += 2) {
+    const std::int32_t source = links[at], target = links[at + 1];
+    if (source < sources && target < targets && (at == 0 || target >= links[at - 1])) continue;
+    fail("{}: sentence {} of {} and {} pieces has the pair {}-{}, expected pairs within them, sorted by target",
+         links_.name(), i, sources, targets, source, target);
+  }
+  return links;
+}
+
 Corpus Corpus::from_memory(const std::vector<std::vector<std::int32_t>>& sources,
-                           const std::vector<std::vector<std::int32_t>>& targets) {
+                           const std::vector<std::vector<std::int32_t>>& targets,
+                           const std::vector<std::vector<std::int32_t>>& links) {
   if (sources.size() != targets.size()) {
     fail("corpus: {} sources, {} targets; expected equal numbers", sources.size(), targets.size());
   }
@@ -187,8 +216,12 @@ Corpus Corpus::from_memory(const std::vector<std::vector<std::int32_t>>& sources
   Sha256 digest;
   add_side(digest, source);
   add_side(digest, target);
+  IdSequences aligned(links);
+  if (!links.empty()) add_side(digest, aligned);
   std::string hex = digest.hex();
-  return Corpus(std::move(source), std::move(target), std::move(hex));
+  Corpus corpus(std::move(source), std::move(target), std::move(hex));
+  corpus.links_ = std::move(aligned);
+  return corpus;
 }
 
 ParallelText ParallelText::open(const std::filesystem::path& folder, const std::string& name, bool verify) {

@@ -68,6 +68,7 @@ class IdSequences {
   /// access, because checking a large file at start would delay training.
   std::span<const std::int32_t> operator[](std::int64_t i) const;
   std::span<const std::int32_t> ids() const { return ids_; }
+  const std::string& name() const { return name_; }  // the file's; empty in memory
   std::span<const std::uint64_t> offsets() const { return offsets_; }
 
  private:
@@ -92,9 +93,10 @@ class Corpus {
   /// Opens a set by a loaded manifest. Sets opened by one manifest are consistent, even if `nmt prepare` rewrites the
   /// folder in between.
   static Corpus open(const Manifest& manifest, const std::string& set, bool verify = false);
-  /// A corpus in memory. Throws Failure if the two sides have different sizes.
+  /// A corpus in memory; `links` as links() returns them. Throws Failure if the two sides have different sizes.
   static Corpus from_memory(const std::vector<std::vector<std::int32_t>>& sources,
-                            const std::vector<std::vector<std::int32_t>>& targets);
+                            const std::vector<std::vector<std::int32_t>>& targets,
+                            const std::vector<std::vector<std::int32_t>>& links = {});
 
   std::int64_t sentences() const { return source_.sentences(); }
   /// The ids of sentence `i`. Throws Failure naming the file if an id lies outside the vocabulary.
@@ -104,6 +106,13 @@ class Corpus {
   std::int64_t target_length(std::int64_t i) const { return target_.length(i); }
   /// Begins to load what target_length(i) reads.
   void fetch_target_length(std::int64_t i) const { target_.fetch_length(i); }
+  /// Opens the alignments of the set, so that has_links(), and makes them part of digest(). Throws UsageFailure naming
+  /// the folder if the set was prepared without, Failure like open().
+  void open_links(const Manifest& manifest, const std::string& set, bool verify = false);
+  bool has_links() const { return links_.sentences() > 0; }
+  /// The alignment of sentence `i`: source and target piece of each pair of aligned pieces, in turn, sorted by target.
+  /// Throws Failure naming the file if a piece lies outside the sentence.
+  std::span<const std::int32_t> links(std::int64_t i) const;
   /// Total subwords, without </s>.
   std::int64_t source_tokens() const { return source_.tokens(); }
   std::int64_t target_tokens() const { return target_.tokens(); }
@@ -113,7 +122,7 @@ class Corpus {
 
  private:
   Corpus(IdSequences source, IdSequences target, std::string digest);
-  IdSequences source_, target_;
+  IdSequences source_, target_, links_;
   std::string digest_;
 };
 

@@ -77,6 +77,7 @@ ManifestSet read_set(const Reader& entry) {
   set.target_ids = entry.file("target_ids");
   if (entry.has("source_text")) set.source_text = entry.file("source_text");
   if (entry.has("target_text")) set.target_text = entry.file("target_text");
+  if (entry.has("links")) set.links = entry.file("links");
   return set;
 }
 
@@ -93,6 +94,7 @@ json::object set_json(const ManifestSet& set) {
   object["target_ids"] = file_json(set.target_ids);
   if (set.source_text) object["source_text"] = file_json(*set.source_text);
   if (set.target_text) object["target_text"] = file_json(*set.target_text);
+  if (set.links) object["links"] = file_json(*set.links);
   return object;
 }
 
@@ -114,7 +116,7 @@ const ManifestSet& Manifest::set(const std::string& name) const {
 std::vector<ManifestFile> Manifest::files_of(const std::string& name) const {
   const ManifestSet& found = set(name);
   std::vector<ManifestFile> files{found.target_ids};
-  for (const auto& file : {found.source_ids, found.source_text, found.target_text}) {
+  for (const auto& file : {found.source_ids, found.source_text, found.target_text, found.links}) {
     if (file) files.push_back(*file);
   }
   return files;

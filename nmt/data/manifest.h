@@ -19,6 +19,7 @@ struct ManifestSet {
   std::optional<ManifestFile> source_ids;             // absent for generated sequences, which have a target side only
   ManifestFile target_ids;
   std::optional<ManifestFile> source_text, target_text;  // raw text; only for held-out sets
+  std::optional<ManifestFile> links;                     // aligned pieces; only of train, with --align
 
   /// A digest of the ids of both sides.
   std::string digest() const;

@@ -18,6 +18,7 @@
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/data/word_aligner.h"
 
 namespace babelring {
 
@@ -302,6 +303,7 @@ class Preparation {
                       .target_tokens = files.target.tokens(),
                       .source_ids = finish(files.source_ids),
                       .target_ids = finish(files.target_ids)};
+    if (options_.align && !set.held_out) entry.links = align(set, vocabulary);
     if (set.held_out) {
       files.source_lines->commit();
       files.target_lines->commit();
@@ -337,6 +339,30 @@ class Preparation {
       files.source_lines->write(round.source[i] + "\n");
       files.target_lines->write(round.target[i] + "\n");
     }
+  }
+
+  /// Aligns the encoded pairs of a set and writes their links.
+  ManifestFile align(const SetWork& set, const Vocabulary& vocabulary) {
+    const IdSequences source(work_ / (set.name + ".source.ids"), vocabulary.size());
+    const IdSequences target(work_ / (set.name + ".target.ids"), vocabulary.size());
+    spdlog::info("{}: aligning {}", set.name, counted(static_cast<double>(source.sentences()), "pair"));
+    const WordAligner aligner(source, target);
+    const std::string name = set.name + ".links";
+    IdFileWriter file(work_ / name);
+    std::vector<std::vector<std::int32_t>> round;
+    for (std::int64_t first = 0; first < source.sentences(); first += std::ssize(round)) {
+      round.resize(std::min(lines_per_round, static_cast<std::size_t>(source.sentences() - first)));
+      for_each_line(round.size(), options_.threads, [&](std::size_t i) {
+        const std::int64_t pair = first + static_cast<std::int64_t>(i);
+        round[i].clear();
+        for (const AlignedPair& link : aligner.align(source[pair], target[pair])) {
+          round[i].insert(round[i].end(), {link.source, link.target});
+        }
+      });
+      for (const std::vector<std::int32_t>& links : round) file.add(links);
+    }
+    file.finish();
+    return finish(name);
   }
 
   /// Takes a complete file of work_ among those to be published.

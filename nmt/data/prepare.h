@@ -24,6 +24,7 @@ struct PrepareOptions {
   FilterOptions filter;
   std::int64_t max_pieces = 256;  // training pairs with more subwords on either side are dropped
   double max_unknown = 0.4;       // training pairs with a larger fraction of <unk> on either side are dropped
+  bool align = false;  // align the pieces of the training pairs, for training.guided_alignment
   Unequal unequal = Unequal::refuse;
   int threads = 0;  // encoding threads; 0: one per available CPU. Does not affect the result
 };
@@ -40,6 +41,7 @@ struct PrepareResult {
 ///
 ///     spm.model                            joint vocabulary
 ///     train.source.ids, train.target.ids   subword ids; also valid.* and test.*
+///     train.links                          with `align`: aligned pieces of the training pairs
 ///     valid.source.txt, valid.target.txt   raw text of held-out sets; also test.*
 ///     report.json                          counts and examples of dropped pairs
 ///     manifest.json                        sizes, digests, counts, options; written last

@@ -28,6 +28,7 @@ json::object to_json(const PrepareOptions& options) {
           {"keep_held_out", options.filter.keep_held_out},
           {"max_pieces", options.max_pieces},
           {"max_unknown", options.max_unknown},
+          {"align", options.align},
           {"unequal", options.unequal == Unequal::refuse ? "refuse" : "truncate"}};
 }
 

@@ -248,9 +248,6 @@ std::string sentencepiece_version() {
   return BABELRING_SENTENCEPIECE_VERSION;
 }
 
-namespace {
-
-/// Calls `action` with each index below `lines`, on several threads.
 void for_each_line(std::size_t lines, int threads, const std::function<void(std::size_t)>& action) {
   const std::size_t workers =
       threads > 0 ? static_cast<std::size_t>(threads) : static_cast<std::size_t>(own_processors().count());
@@ -264,8 +261,6 @@ void for_each_line(std::size_t lines, int threads, const std::function<void(std:
   }
   for (std::future<void>& part : parts) part.get();
 }
-
-}  // namespace
 
 std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, TextSide side,
                                                     const Vocabulary& vocabulary, int threads) {

@@ -105,6 +105,9 @@ Replacements replacements_of(std::string_view model);
 /// unknown.
 std::string sentencepiece_version();
 
+/// Calls `action` with each index below `lines`, on `threads` threads (0: one per available CPU).
+void for_each_line(std::size_t lines, int threads, const std::function<void(std::size_t)>& action);
+
 /// Encodes each line to subword ids with `threads` threads (0: one per available CPU). The result does not depend on
 /// the number of threads. Throws Failure.
 std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, TextSide side,

@@ -6,19 +6,20 @@
 #include <vector>
 
 #include "nmt/data/vocabulary.h"
+#include "nmt/data/word_aligner.h"
+#include "nmt/model/config.h"
 
 namespace babelring {
 
 /// Which attention of a decoder aligns a translation with its source, at the step that predicts a piece. Without a
-/// chosen one it is the mean of the heads of the layer before the last. Source: Garg et al. 2019, "Jointly Learning to
-/// Align and Translate with Transformer Models", 4.1. Of two layers it is the last, as the first has seen too little.
+/// chosen one it is the mean of the heads of alignment_layer().
 struct AttentionChoice {
   int layer = -1;  // of the decoder, from 0
   int head = -1;   // from 0
 
   bool operator==(const AttentionChoice&) const = default;
   /// The layer of a decoder of `layers`.
-  int layer_of(int layers) const { return layer >= 0 ? layer : layers > 2 ? layers - 2 : layers - 1; }
+  int layer_of(int layers) const { return layer >= 0 ? layer : alignment_layer(layers); }
   /// Throws UsageFailure naming the option unless the decoder has the layer and the head.
   void check(int layers, int heads) const;
 };
@@ -52,12 +53,6 @@ struct AttentionKeys {
 /// softmax(query keys^T / sqrt(width / heads)) over the source tokens, of a target token's query [width] and a head; of
 /// head -1 the mean over all.
 std::vector<float> attention_weights(std::span<const float> query, const AttentionKeys& keys, int heads, int head);
-
-/// A pair of numbers from 0, of a piece or word of the source and one of the target.
-struct AlignedPair {
-  std::int32_t source = 0, target = 0;
-  auto operator<=>(const AlignedPair&) const = default;
-};
 
 /// Each target piece with the source piece that it attends to most, </s> left out. Sorted.
 std::vector<AlignedPair> aligned_pieces(const Attention& attention);

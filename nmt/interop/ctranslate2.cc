@@ -135,8 +135,10 @@ void add_tensor(Variables& variables, const ForeignTensor& foreign, Quantization
   }
 }
 
-/// Numbers that say how to compute; the positions, which the reader would compute otherwise.
-void add_settings(Variables& variables, const ModelConfig& model) {
+/// Numbers that say how to compute; the positions, which the reader would compute otherwise; the attention that aligns,
+/// the mean of a layer's first heads.
+void add_settings(Variables& variables, const TrainConfig& config) {
+  const ModelConfig& model = config.model;
   constexpr std::int8_t relu = 0, swish = 2, gelu = 3, concatenate = 0;  // 1 and 4: approximations of GELU
   const std::int8_t activation = model.activation == Activation::relu    ? relu
                                  : model.activation == Activation::swish ? swish
@@ -153,8 +155,10 @@ void add_settings(Variables& variables, const ModelConfig& model) {
   }
   variables["encoder/embeddings_merge"] = number(Type::i8, concatenate);
   variables["decoder/start_from_zero_embedding"] = flag(model.decoder_start == DecoderStart::zero);
-  variables["decoder/alignment_layer"] = number<std::int16_t>(Type::i16, -1);
-  variables["decoder/alignment_heads"] = number<std::int16_t>(Type::i16, 1);
+  const int aligning_heads = config.training.guided_alignment > 0 ? 1 : model.heads;
+  variables["decoder/alignment_layer"] =
+      number(Type::i16, static_cast<std::int16_t>(alignment_layer(model.decoder_layers)));
+  variables["decoder/alignment_heads"] = number(Type::i16, static_cast<std::int16_t>(aligning_heads));
 }
 
 /// model.bin, one variable after the other.
@@ -225,7 +229,7 @@ void write_model(const ExportedModel& model, Quantization quantization, const st
       aliases[tensor.name] = first->second;
     }
   }
-  add_settings(variables, model.config.model);
+  add_settings(variables, model.config);
   ModelFile output(file);
   output.header(variables.size());
   for (const auto& [name, variable] : variables) output.variable(name, variable);

@@ -54,6 +54,25 @@ void attend_backward(Context& context, const AttentionOptions& options, const At
                                         .dv = d.v});
 }
 
+/// Writes the guide's loss and adds its gradients to `d`.
+void guide_backward(Context& context, const AttentionOptions& options, const AttentionHeads& saved,
+                    const AttentionGuide& guide, const AttentionGradients& d) {
+  context.backend.run(GuidedAttention{.q = saved.q,
+                                      .k = saved.k,
+                                      .q_offsets = saved.q_offsets,
+                                      .k_offsets = saved.k_offsets,
+                                      .link_offsets = guide.link_offsets,
+                                      .links = guide.links,
+                                      .log_sum_exp = saved.log_sum_exp,
+                                      .heads = options.heads,
+                                      .head = guide.head,
+                                      .scale = attention_scale(options),
+                                      .gradient_scale = guide.gradient_scale,
+                                      .dq = d.q,
+                                      .dk = d.k,
+                                      .loss = guide.loss});
+}
+
 }  // namespace
 
 float attention_scale(const AttentionOptions& options) {
@@ -156,8 +175,9 @@ void CrossAttention::backward(Context& context, const OutputGradient& d, const S
   const Tensor dq = context.scratch.make(saved.heads.q.shape, context.dtype);
   const bool joined = static_cast<bool>(dkv);
   if (!joined) dkv = context.scratch.make(saved.kv.shape, context.dtype);
-  attend_backward(context, options_, saved.heads, dout,
-                  {.q = dq, .k = dkv.column_slice(0, width), .v = dkv.column_slice(width, width)});
+  const AttentionGradients d_heads = {.q = dq, .k = dkv.column_slice(0, width), .v = dkv.column_slice(width, width)};
+  attend_backward(context, options_, saved.heads, dout, d_heads);
+  if (saved.guide) guide_backward(context, options_, saved.heads, *saved.guide, d_heads);
   if (joined) {
     key_value_.backward_parameters(context, dkv, saved.memory);
   } else {

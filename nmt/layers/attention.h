@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "nmt/layers/linear.h"
@@ -60,12 +61,21 @@ class SelfAttention {
   std::uint64_t site_;
 };
 
+/// A loss on one head's attention, see GuidedAttention.
+struct AttentionGuide {
+  ConstTensor link_offsets, links;  // in host memory
+  int head = 0;
+  float gradient_scale = 1;
+  Tensor loss;  // [query tokens] f32
+};
+
 /// Multi-head attention from target tokens to the encoder output ("memory").
 class CrossAttention {
  public:
   struct Saved {
     ConstTensor x, memory, kv;
     AttentionHeads heads;
+    std::optional<AttentionGuide> guide;  // given to backward, which writes its loss
   };
   CrossAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options, std::uint64_t site);
 

@@ -21,7 +21,7 @@ std::int64_t logits_row_bytes(std::int64_t vocabulary, DType dtype) {
 
 LossSums FetchedLosses::sums() const {
   if (losses_ == nullptr) return {};
-  const std::size_t tokens = losses_->size() / 3;
+  const std::size_t tokens = losses_->size() / static_cast<std::size_t>(kinds_);
   const auto sum_of = [&](std::size_t first) {
     double total = 0;
     for (std::size_t i = first; i < first + tokens; ++i) total += static_cast<double>((*losses_)[i]);
@@ -30,7 +30,8 @@ LossSums FetchedLosses::sums() const {
   return {.loss = sum_of(0),
           .nll = sum_of(tokens),
           .correct = sum_of(2 * tokens),
-          .tokens = static_cast<double>(tokens) - static_cast<double>(padding_)};
+          .tokens = static_cast<double>(tokens) - static_cast<double>(padding_),
+          .alignment = kinds_ > 3 ? sum_of(3 * tokens) : 0};
 }
 
 OutputProjectionLoss::OutputProjectionLoss(const Parameter& projection, const Parameter* bias, float label_smoothing)
@@ -58,13 +59,14 @@ Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const 
   return logits;
 }
 
-ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale,
-                                      Tensor dhidden, Tensor predicted) const {
+Tensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale,
+                                 Tensor dhidden, Tensor predicted, bool guided) const {
   const WorkRange range(context.backend, "output_loss");
   context.will_read(projection_);
   context.will_read(bias_);
   const std::int64_t tokens = hidden.rows();
-  const Tensor losses = context.saved.make(Shape{3 * tokens}, DType::f32);
+  const Tensor all_losses = context.saved.make(Shape{guided ? 4 : 3, tokens}, DType::f32);
+  const Tensor losses(all_losses.data, Shape{all_losses.shape.elements()}, DType::f32);
   const std::int64_t vocabulary = projection_->shape[0], row_bytes = logits_row_bytes(vocabulary, context.dtype);
   const LossChunks chunks = context.backend.loss_chunks();
   const std::int64_t chunk_rows = chunks.chunk_rows(tokens, row_bytes);
@@ -98,7 +100,7 @@ ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, Cons
     context.backend.run(
         LinearBackwardData{.dy = chunk, .weight = projection_->compute, .dx = dhidden.row_slice(row, rows)});
   }
-  return losses;
+  return all_losses;
 }
 
 }  // namespace babelring

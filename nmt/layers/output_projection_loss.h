@@ -15,17 +15,19 @@ struct LossSums {
   double nll = 0;   // without smoothing, nats
   double correct = 0;
   double tokens = 0;
+  double alignment = 0;  // guided attention's loss, nats; 0 without it
 
   /// Calls visit(sum) for each sum.
   template <class Visit>
   void each(const Visit& visit) {
-    for (double* sum : {&loss, &nll, &correct, &tokens}) visit(*sum);
+    for (double* sum : {&loss, &nll, &correct, &tokens, &alignment}) visit(*sum);
   }
   LossSums& operator+=(const LossSums& other) {
     loss += other.loss;
     nll += other.nll;
     correct += other.correct;
     tokens += other.tokens;
+    alignment += other.alignment;
     return *this;
   }
 };
@@ -36,14 +38,14 @@ class FetchedLosses {
   /// Starts copying `losses`, the result of OutputProjectionLoss::run(); null means no tokens. The last `padding` rows
   /// have no target and do not count as tokens.
   FetchedLosses(Backend& backend, ConstTensor losses, std::int64_t padding = 0)
-      : losses_(losses ? backend.fetch(losses) : nullptr), padding_(padding) {}
+      : losses_(losses ? backend.fetch(losses) : nullptr), kinds_(losses.rows()), padding_(padding) {}
 
   /// Valid only after the backend's next synchronize() or download().
   LossSums sums() const;
 
  private:
   std::shared_ptr<const std::vector<float>> losses_;
-  std::int64_t padding_;
+  std::int64_t kinds_, padding_;
 };
 
 /// Output projection and label-smoothed cross-entropy. Computes forward and backward in one pass over chunks of tokens,
@@ -62,9 +64,10 @@ class OutputProjectionLoss {
   /// gradient_scale * sum(losses) to it and computes the gradients of projection and bias (added or overwritten, see
   /// Context::accumulate). Reports neither ready: embeddings may still add to a shared table. Writes the
   /// most likely id at each position to `predicted` [tokens] i32 unless null.
-  /// Returns [3 * tokens] f32 in context.saved: all losses, then all nlls, then 1 for each correct prediction, else 0.
-  ConstTensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
-                  Tensor predicted = {}) const;
+  /// Returns [3, tokens] f32 in context.saved: all losses, then all nlls, then 1 for each correct prediction, else 0.
+  /// With `guided` it is [4, tokens], and the caller writes the last row: the losses of guided attention.
+  Tensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
+             Tensor predicted = {}, bool guided = false) const;
 
   /// Logits [rows, vocabulary] in context.scratch.
   Tensor logits(Context& context, ConstTensor hidden) const;

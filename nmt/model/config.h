@@ -29,6 +29,13 @@ enum class DecoderStart { bos, zero };
 
 /// Architecture of an encoder-decoder Transformer or, with encoder_layers 0, of a LanguageModel. bind() documents each
 /// member.
+/// The layer of a decoder of `layers` whose attention aligns a translation with its source: the one before the last.
+/// Source: Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models", 4.1. Of two layers it
+/// is the last, as the first has seen too little.
+constexpr int alignment_layer(int layers) {
+  return layers > 2 ? layers - 2 : layers - 1;
+}
+
 struct ModelConfig {
   int encoder_layers = 6;
   int decoder_layers = 6;

@@ -49,6 +49,12 @@ PackedBatch padded_batch(const PackedBatch& batch) {
   pad_side(padded.source, source, added);
   pad_side(padded.target_in, target, added);
   padded.target_out.resize(padded.target_in.ids.size(), CrossEntropy::no_target);
+  if (PackedLinks& links = padded.links; !links.offsets.empty()) {
+    links.offsets.resize(padded.target_out.size() + 1, links.offsets.back());
+    // So that the number follows from that of the target tokens: twice as many as one each are rare.
+    const std::int64_t usual = 2 * padded.target_in.tokens();
+    links.sources.resize(static_cast<std::size_t>(std::max(usual, padded_rows(std::ssize(links.sources)))), 0);
+  }
   return padded;
 }
 
@@ -80,6 +86,12 @@ DeviceBatch::DeviceBatch(Backend& backend, Arena& arena, const PackedBatch& batc
     fail("batch: {} target outputs for {} inputs, {} source for {} target sentences; each pair must be equal",
          batch.target_out.size(), batch.target_in.ids.size(), batch.source.sentences(), batch.target_in.sentences());
   }
+  if (batch.links.offsets.empty()) return;
+  const auto list = [](const std::vector<std::int32_t>& values) {
+    return ConstTensor(values.data(), Shape{std::ssize(values)}, DType::i32);
+  };
+  link_offsets = list(batch.links.offsets);
+  links = list(batch.links.sources);
 }
 
 }  // namespace babelring

@@ -12,7 +12,8 @@ std::int64_t padded_sentences(std::int64_t count);
 
 /// Appends padding tokens and sentences, so that batches of similar size get equal shapes and a device can replay a
 /// recorded pass (CUDA graph). Padding sentences have at most 32 tokens of id 0. Their targets are
-/// CrossEntropy::no_target, so losses and gradients do not change. Returns a batch without target tokens unchanged.
+/// CrossEntropy::no_target, and they have no links, so losses and gradients do not change. Returns a batch without
+/// target tokens unchanged.
 PackedBatch padded_batch(const PackedBatch& batch);
 
 /// Copies ids and positions to the device, into `arena`. The result refers to the host offsets in `sequences`, which
@@ -26,7 +27,8 @@ Tensor upload_ids(Backend& backend, Arena& arena, const std::vector<std::int32_t
 /// throws Failure if source and target differ in sentences, or target inputs and outputs in tokens.
 struct DeviceBatch {
   Sequences source, target;
-  ConstTensor target_out;  // [target tokens] i32
+  ConstTensor target_out;           // [target tokens] i32
+  ConstTensor link_offsets, links;  // of PackedLinks, i32 in host memory; null without alignments
 
   DeviceBatch(Backend& backend, Arena& arena, const PackedBatch& batch);
 };

@@ -27,6 +27,11 @@ class Model {
   /// The table shared by all embeddings and the output projection; null if they do not share one.
   virtual const Parameter* shared_table() const = 0;
 
+  /// The weight in the loss of guided attention, 0 without it: of batches with links, GuidedAttention's losses of the
+  /// first head of alignment_layer() are added to the token losses.
+  float guided_alignment() const { return guided_alignment_; }
+  void set_guided_alignment(float weight) { guided_alignment_ = weight; }
+
   /// Sets masters and compute copies to initial values that depend on the seed only.
   void initialize(Backend& backend, std::uint64_t seed);
   /// Rounds the masters to the compute copies. Call after writing to the masters.
@@ -52,6 +57,7 @@ class Model {
  private:
   std::int64_t vocabulary_;
   DType compute_;
+  float guided_alignment_ = 0;
   ParameterStore store_;
 };
 

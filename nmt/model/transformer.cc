@@ -120,8 +120,10 @@ ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batc
   const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
   range.reset();
   const Tensor d = context.saved.make(hidden.shape, context.dtype);
-  const ConstTensor losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
+  const bool guided = guided_alignment() > 0;
+  const Tensor losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d, {}, guided);
   context.enter(Phase::backward);
+  if (guided) guide(context, batch, gradient_scale, losses.row_slice(3, 1), decoder);
   range.emplace(context.backend, "backward");
   projection_ready(context);
   if (const EmbeddingRows* rows = context.embedding_rows) {
@@ -134,6 +136,18 @@ ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batc
   backward_encoder(context, dmemory, encoder);
   embeddings_ready(context);
   return losses;
+}
+
+/// Lets backward add the loss of guided attention, and write it to `loss` [1, target tokens].
+void Transformer::guide(Context& context, const DeviceBatch& batch, float gradient_scale, Tensor loss,
+                        DecoderSaved& saved) const {
+  if (!batch.link_offsets) return context.backend.run(Fill{.y = loss, .value = 0});
+  const auto layer = static_cast<std::size_t>(alignment_layer(config_.decoder_layers));
+  saved.layers[layer].cross.guide = {.link_offsets = batch.link_offsets,
+                                     .links = batch.links,
+                                     .head = 0,
+                                     .gradient_scale = guided_alignment() * gradient_scale,
+                                     .loss = Tensor(loss.data, Shape{batch.target.tokens()}, DType::f32)};
 }
 
 void Transformer::backward_decoder(Context& context, Tensor d, Tensor dmemory, const DecoderSaved& saved) const {

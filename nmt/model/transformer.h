@@ -58,6 +58,7 @@ class Transformer : public Model {
   Tensor encode(Context& context, const Sequences& source, EncoderSaved& saved) const;
   Tensor decode(Context& context, const Sequences& target, ConstTensor memory, const Sequences& source,
                 DecoderSaved& saved) const;
+  void guide(Context& context, const DeviceBatch& batch, float gradient_scale, Tensor loss, DecoderSaved& saved) const;
   void backward_encoder(Context& context, Tensor d, const EncoderSaved& saved) const;
   Tensor part(Tensor joined, std::size_t layer) const;
   /// dmemory is overwritten.

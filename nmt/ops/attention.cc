@@ -56,6 +56,27 @@ double matmul_flops(const ConstTensor& q, const ConstTensor& q_offsets, const Co
   return 2 * scores * static_cast<double>(q.shape[1]);
 }
 
+/// Each row's links are to keys of its sentence.
+void check_links(const OpCheck& check, const GuidedAttention& op) {
+  const auto *q_at = op.q_offsets.as<std::int32_t>(), *k_at = op.k_offsets.as<std::int32_t>();
+  const auto *first = op.link_offsets.as<std::int32_t>(), *links = op.links.as<std::int32_t>();
+  const std::int64_t rows = op.q.shape[0], given = op.links.shape[0];
+  if (first[0] != 0) check.refuse("link_offsets must begin with 0");
+  for (std::int64_t sentence = 0; sentence + 1 < op.q_offsets.shape[0]; ++sentence) {
+    const std::int32_t keys = k_at[sentence + 1] - k_at[sentence];
+    for (std::int64_t row = q_at[sentence]; row < q_at[sentence + 1]; ++row) {
+      if (first[row + 1] < first[row] || first[row + 1] > given) {
+        check.refuse(fmt::format("row {} has links {} to {}, links has {}", row, first[row], first[row + 1], given));
+      }
+      for (std::int64_t i = first[row]; i < first[row + 1]; ++i) {
+        if (links[i] >= 0 && links[i] < keys) continue;
+        check.refuse(fmt::format("row {} has a link to key {}, its sentence has {}", row, links[i], keys));
+      }
+    }
+  }
+  if (first[rows] > given) check.refuse(fmt::format("link_offsets ends at {}, links has {}", first[rows], given));
+}
+
 /// Every row's keys are in the cache.
 void check_keys(const OpCheck& check, const DecodeAttention& op) {
   const auto *begin = op.key_begin.as<std::int32_t>(), *listed = op.key_rows.as<std::int32_t>();
@@ -150,6 +171,48 @@ double DecodeAttention::bytes() const {
   for (std::int64_t row = 0; row < q.rows(); ++row) keys_read += key_count.as<std::int32_t>()[row];
   const double row_bytes = static_cast<double>(q.columns()) * static_cast<double>(size_of(q.dtype));
   return total_bytes({q, key_begin, key_rows, key_count, out}) + 2 * row_bytes * static_cast<double>(keys_read);
+}
+
+void GuidedAttention::check() const {
+  const OpCheck check(name);
+  const Field query{"q", q}, key{"k", k};
+  check.rank(query, 2);
+  check.floating(query);
+  check.rank(key, 2);
+  check.shape(key, {k.shape[0], q.shape[1]}, query);
+  check.same_type(key, query);
+  check.offsets({"q_offsets", q_offsets}, query);
+  check.offsets({"k_offsets", k_offsets}, key);
+  check.shape({"k_offsets", k_offsets}, q_offsets.shape, {"q_offsets", q_offsets});
+  check_heads(check, q.shape[1], heads);
+  check.range("head", head, 0, heads - 1);
+  check.finite("scale", scale);
+  check.finite("gradient_scale", gradient_scale);
+  const Field sums{"log_sum_exp", log_sum_exp}, losses{"loss", loss}, first{"link_offsets", link_offsets};
+  check.shape(sums, {q.shape[0], heads}, query);
+  check.shape(losses, {q.shape[0]}, query);
+  for (const Field& field : {sums, losses}) check.type(field, DType::f32);
+  check.shape(first, {q.shape[0] + 1}, query);
+  check.rank({"links", links}, 1);
+  for (const Field& field : {first, Field{"links", links}}) check.type(field, DType::i32);
+  check.contiguous({sums, losses, first});
+  check_links(check, *this);
+  const Field grad_q{"dq", dq}, grad_k{"dk", dk};
+  check.shape(grad_q, q.shape, query);
+  check.shape(grad_k, k.shape, key);
+  for (const Field& field : {grad_q, grad_k}) {
+    check.same_type(field, query);
+    check.distinct(field, {query, key, sums, losses});
+  }
+  check.distinct(grad_q, {grad_k});
+}
+
+double GuidedAttention::flops() const {
+  return 3 * matmul_flops(q, q_offsets, k_offsets, false) / heads;
+}
+
+double GuidedAttention::bytes() const {
+  return total_bytes({q, k, dq, dq, dk, dk, log_sum_exp}) / heads + total_bytes({loss});
 }
 
 }  // namespace babelring

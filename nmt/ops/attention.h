@@ -81,4 +81,32 @@ struct DecodeAttention {
   double bytes() const;  // only the cached rows that key_count covers are read
 };
 
+/// A loss that draws a head's attention to given keys, and its gradients. With p[i, j] = exp(scale q_i k_j^T -
+/// log_sum_exp[i]) of the head, and the n links (i, j) of row i:
+///   loss[i] = -1/n sum_links log p[i, j];  d(scale q_i k_j^T) = gradient_scale (p[i, j] - links(i, j) / n)
+/// A row without links has neither. Source: Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer
+/// Models", 4.2.
+struct GuidedAttention {
+  ConstTensor q, k;  // as in AttentionForward
+  // The next four are in host memory.
+  ConstTensor q_offsets, k_offsets;  // as in AttentionForward
+  ConstTensor link_offsets;          // [query tokens + 1] i32: row i has links [link_offsets[i], link_offsets[i + 1])
+  ConstTensor links;                 // [at least the last of link_offsets] i32: a key's position in its sentence
+  ConstTensor log_sum_exp;           // [query tokens, heads] f32, of AttentionForward without `causal`
+  int heads = 1, head = 0;
+  float scale = 1;           // as in AttentionForward
+  float gradient_scale = 1;  // of the losses in the whole loss
+  Tensor dq, dk;             // shapes of q and k, added to; may be strided
+  Tensor loss;               // [query tokens] f32
+  static constexpr std::string_view name = "guided_attention";
+  void check() const;
+  static void fields(auto& op, auto&& f) {
+    f.reads("q", op.q).reads("k", op.k).reads_host("q_offsets", op.q_offsets).reads_host("k_offsets", op.k_offsets);
+    f.reads_host("link_offsets", op.link_offsets).reads_host("links", op.links).reads("log_sum_exp", op.log_sum_exp);
+    f.updates("dq", op.dq).updates("dk", op.dk).writes("loss", op.loss);
+  }
+  double flops() const;
+  double bytes() const;  // one head's columns
+};
+
 }  // namespace babelring

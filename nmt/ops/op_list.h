@@ -21,6 +21,7 @@ namespace babelring {
   DO(AttentionForward)            \
   DO(AttentionBackward)           \
   DO(DecodeAttention)             \
+  DO(GuidedAttention)             \
   DO(CrossEntropy)                \
   DO(LogSoftmaxTopK)              \
   DO(AdamUpdate)                  \

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "nmt/model/config.h"
 #include "nmt/ops/ops.h"
@@ -129,8 +130,28 @@ void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std
                              .dk = gradient.column_slice(width, width),
                              .dv = gradient.column_slice(2 * width, width)};
   };
+  const auto guided = [=](BenchTensors& pool, std::int64_t n) {
+    const AttentionForward op = forward(pool, n);
+    pool.backend().run(op);
+    std::vector<std::int32_t> links(static_cast<std::size_t>(n)), link_offsets(static_cast<std::size_t>(n) + 1);
+    std::iota(link_offsets.begin(), link_offsets.end(), 0);
+    const Tensor gradient = pool.make({n, 2 * width}, type);
+    return GuidedAttention{.q = op.q,
+                           .k = op.k,
+                           .q_offsets = op.q_offsets,
+                           .k_offsets = op.k_offsets,
+                           .link_offsets = pool.host_list(link_offsets),
+                           .links = pool.host_list(links),
+                           .log_sum_exp = op.log_sum_exp,
+                           .heads = heads,
+                           .scale = op.scale,
+                           .dq = gradient.column_slice(0, width),
+                           .dk = gradient.column_slice(width, width),
+                           .loss = pool.make({n}, DType::f32)};
+  };
   cases.push_back(op_case(what, rows, type, forward, &AttentionForward::out));
   cases.push_back(op_case(what, rows, type, backward, &AttentionBackward::dq));
+  cases.push_back(op_case(what, rows, type, guided, &GuidedAttention::dq));
 }
 
 /// One step of hypotheses over cached keys, one after another or listed.

@@ -66,6 +66,14 @@ AttentionGradients attention_backward(const AttentionShape& shape, const Matrix&
 Matrix decode_attention(const Matrix& q, const Matrix& keys, const Matrix& values,
                         const std::vector<std::vector<std::int64_t>>& key_rows, std::int64_t heads, double scale);
 
+/// Guided attention of one head. `links`: of each row of q, positions of keys in its sentence. The gradients are those
+/// of the sum of all losses.
+struct Guided {
+  Matrix loss, dq, dk;  // loss [rows of q, 1]
+};
+Guided guided_attention(const AttentionShape& shape, const Matrix& q, const Matrix& k,
+                        const std::vector<std::vector<std::int64_t>>& links, std::int64_t guided_head);
+
 /// Row by row log softmax.
 Matrix log_softmax(const Matrix& logits);
 struct Losses {

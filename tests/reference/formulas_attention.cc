@@ -120,4 +120,27 @@ Matrix decode_attention(const Matrix& q, const Matrix& keys, const Matrix& value
   return out;
 }
 
+Guided guided_attention(const AttentionShape& shape, const Matrix& q, const Matrix& k,
+                        const std::vector<std::vector<std::int64_t>>& links, std::int64_t guided_head) {
+  Guided result{Matrix(q.rows, 1), Matrix(q.rows, q.columns), Matrix(k.rows, k.columns)};
+  const std::int64_t width = q.columns / shape.heads, column = guided_head * width;
+  std::vector<double> p;
+  for_each_query(shape, [&](std::int64_t head, std::int64_t row, std::int64_t first, std::int64_t end) {
+    const auto& of_row = links[static_cast<std::size_t>(row)];
+    if (head != guided_head || of_row.empty()) return;
+    softmax(q, row, k, first, end, column, width, shape.scale, p);
+    const double weight = 1.0 / static_cast<double>(of_row.size());
+    for (const std::int64_t key : of_row) result.loss(row, 0) -= weight * std::log(p[static_cast<std::size_t>(key)]);
+    for (const std::int64_t key : of_row) p[static_cast<std::size_t>(key)] -= weight;
+    for (std::int64_t j = first; j < end; ++j) {
+      const double slope = shape.scale * p[static_cast<std::size_t>(j - first)];
+      for (std::int64_t c = column; c < column + width; ++c) {
+        result.dq(row, c) += slope * k(j, c);
+        result.dk(j, c) += slope * q(row, c);
+      }
+    }
+  });
+  return result;
+}
+
 }  // namespace babelring::reference

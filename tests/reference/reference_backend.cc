@@ -136,6 +136,24 @@ class ReferenceBackend final : public Backend {
     }
     store(reference::decode_attention(load(op.q), load(op.keys), load(op.values), rows, op.heads, op.scale), op.out);
   }
+  void do_run(const GuidedAttention& op) override {
+    const auto *first = op.link_offsets.as<std::int32_t>(), *keys = op.links.as<std::int32_t>();
+    std::vector<std::vector<std::int64_t>> links;
+    for (std::int64_t row = 0; row < op.q.shape[0]; ++row) links.emplace_back(keys + first[row], keys + first[row + 1]);
+    const AttentionForward as_forward{.q_offsets = op.q_offsets,
+                                      .k_offsets = op.k_offsets,
+                                      .heads = op.heads,
+                                      .scale = op.scale,
+                                      .key = {},
+                                      .out = {},
+                                      .log_sum_exp = {}};
+    auto result = reference::guided_attention(shape_of(as_forward), load(op.q), load(op.k), links, op.head);
+    store(result.loss, {op.loss.data, {op.loss.shape[0], 1}, DType::f32});
+    scale_by(op.gradient_scale, result.dq);
+    scale_by(op.gradient_scale, result.dk);
+    reference::add(result.dq, op.dq);
+    reference::add(result.dk, op.dk);
+  }
   void do_run(const CrossEntropy& op) override {
     const Matrix logits = load(op.logits);
     auto result = reference::cross_entropy(logits, load(op.targets), op.smoothing);

@@ -108,6 +108,10 @@ void TrainingConfig::bind(OptionBinder& b) {
       "with another vocabulary, rows of tables go by piece; the model must be the same but for dropout; optimizer, "
       "schedule and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
+  b.number("guided_alignment", guided_alignment, 0, 100,
+           "weight of a loss that draws the first attention head of the decoder layer before the last (of one or two, "
+           "the last) to the source pieces with which each target piece is aligned; needs data prepared with `nmt "
+           "prepare --align`; 0.05 to 0.1 is usual; 0: none. `nmt translate --alignment` then uses this head");
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
            "the previous line");
@@ -255,6 +259,10 @@ void TrainConfig::check_gssm() const {
     refuse("model.encoder_layers",
            fmt::format("{}, but task gssm trains a language model, which has none; use 0 or a preset such as lm-288",
                        model.encoder_layers));
+  }
+  if (training.guided_alignment > 0) {
+    refuse("training.guided_alignment",
+           fmt::format("{}, but task gssm has no source to align; expected 0", training.guided_alignment));
   }
   if (data.folder.empty() || !gssm.nodes.empty()) make_gssm_graph(gssm);
   if (data.sequences_per_update == DataConfig::automatic) check_automatic_sequences(*this);

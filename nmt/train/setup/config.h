@@ -85,6 +85,7 @@ struct TrainingConfig {
   int units = 8;
   std::string start_from;
   std::string freeze;
+  double guided_alignment = 0;
   Interval log_every = "50u";
   Interval digest_every = "100u";
   OnDifference on_difference = OnDifference::stop;

@@ -15,8 +15,15 @@
 namespace babelring {
 namespace {
 
-void check_pairs(const Manifest& manifest, const DataConfig& data) {
+void check_pairs(const Manifest& manifest, const TrainConfig& config) {
+  const DataConfig& data = config.data;
   manifest.require_pairs(data.train_set, "data.train_set");
+  if (const double weight = config.training.guided_alignment; weight > 0 && !manifest.set(data.train_set).links) {
+    throw UsageFailure(
+        fmt::format("training.guided_alignment: {}, but set '{}' of {} has no alignments; expected a folder of `nmt "
+                    "prepare --align`, or 0",
+                    weight, data.train_set, data.folder));
+  }
   if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
 }
 
@@ -48,7 +55,7 @@ TaskData open_translation(const TrainConfig& config, const PlanMemory& memory) {
   const DataConfig& data = config.data;
   const std::filesystem::path folder = data.folder;
   const Manifest manifest = load_manifest(folder);
-  check_pairs(manifest, data);
+  check_pairs(manifest, config);
   check_file(folder, manifest.vocabulary, true);  // the corpus holds ids of this vocabulary
   TaskData opened;
   opened.vocabulary = Vocabulary::load(folder / manifest.vocabulary.name);
@@ -57,6 +64,7 @@ TaskData open_translation(const TrainConfig& config, const PlanMemory& memory) {
   }
   opened.model_vocabulary = opened.vocabulary->size();
   opened.corpus = std::make_unique<Corpus>(Corpus::open(manifest, data.train_set));
+  if (config.training.guided_alignment > 0) opened.corpus->open_links(manifest, data.train_set);
   opened.source_lines = usual_line_size(*opened.corpus, *opened.vocabulary, data.max_length);
   auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), memory);
   opened.size = fmt::format("{} sentence pairs, {} updates an epoch", opened.corpus->sentences(),
@@ -105,7 +113,7 @@ void check_task_data(const TrainConfig& config) {
     return;
   }
   const Manifest manifest = load_manifest(config.data.folder);
-  check_pairs(manifest, config.data);
+  check_pairs(manifest, config);
   check_file(manifest.folder, manifest.vocabulary, true);
   for (const ManifestFile& file : files_of_sets(manifest, config.data)) check_file(manifest.folder, file, false);
   if (config.data.valid_set.empty()) return;

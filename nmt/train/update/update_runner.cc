@@ -41,7 +41,7 @@ Progress progress_after(const Progress& before, const UpdateBatches& batches) {
 }
 
 StepRecord describe(const UpdateBatches& batches, const UpdateResult& result, double learning_rate,
-                    const UpdateStats& stats) {
+                    const UpdateStats& stats, bool guided) {
   const LossSums& loss = result.loss;
   StepRecord record;
   record.update = batches.update;
@@ -49,6 +49,7 @@ StepRecord describe(const UpdateBatches& batches, const UpdateResult& result, do
   record.loss = loss.loss / loss.tokens;
   record.nll = loss.nll / loss.tokens;
   record.entropy = result.entropy / loss.tokens;
+  if (guided) record.alignment_loss = loss.alignment / loss.tokens;
   record.gradient_norm = stats.gradient_norm;
   record.skipped = stats.skipped;
   record.learning_rate = learning_rate;
@@ -96,8 +97,13 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
   if (replica_.weights_gather != nullptr) replica_.weights_gather->start();  // the sums would have waited for it
 
-  result.record = describe(batches, result, learning_rate, stats);
-  if (emulated_) result.record.loss = result.record.nll = result.record.gradient_norm = std::nan("");
+  result.record = describe(batches, result, learning_rate, stats, replica_.model.guided_alignment() > 0);
+  if (emulated_) {
+    for (double* value : {&result.record.loss, &result.record.nll, &result.record.gradient_norm,
+                          &result.record.alignment_loss}) {
+      *value = std::nan("");
+    }
+  }
   meter.fill(result.record, clock_);
   return result;
 }

@@ -77,8 +77,37 @@ TEST_F(PrepareTest, OutputIsReadByCorpusVocabularyAndText) {
               HasSubstr("out: no set 'test', only train, valid"));
 }
 
+TEST_F(PrepareTest, AlignsTheTrainingPairs) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "a quick fox\n", "ein schneller fuchs\n");
+  prepare(config);
+  const std::string without = Corpus::open(config.output, "train").digest();
+  const Manifest unaligned = load_manifest(config.output);
+  EXPECT_THAT(message_of([&] { Corpus::open(unaligned, "train").open_links(unaligned, "train"); }),
+              HasSubstr("set 'train' has no alignments; expected a folder of `nmt prepare --align`"));
+  config.align = true;
+  const Manifest manifest = prepare(config).manifest;
+  EXPECT_EQ(load_manifest(config.output).set("train").links->sha256, manifest.set("train").links->sha256);
+  EXPECT_FALSE(manifest.set("valid").links);
+  EXPECT_EQ(manifest.files_of("train").size(), 3U) << "also hashed and copied";
+  Corpus train = Corpus::open(load_manifest(config.output), "train");
+  EXPECT_EQ(train.digest(), without);
+  EXPECT_FALSE(train.has_links());
+  train.open_links(load_manifest(config.output), "train", true);
+  EXPECT_NE(train.digest(), without);
+  for (std::int64_t i = 0; i < train.sentences(); ++i) {  // the number at the end is one piece or more on both sides
+    const auto links = train.links(i);
+    ASSERT_GE(links.size(), 2U);
+    EXPECT_EQ(links[links.size() - 2], train.source_length(i) - 1) << i;
+    EXPECT_EQ(links[links.size() - 1], train.target_length(i) - 1) << i;
+  }
+  std::ofstream(config.output / "train.links", std::ios::app) << "more";
+  EXPECT_THAT(message_of([&] { train.open_links(load_manifest(config.output), "train"); }), HasSubstr("train.links"));
+}
+
 TEST_F(PrepareTest, OutputDoesNotDependOnThreads) {
   PrepareOptions config = clean_options(500);
+  config.align = true;
   const auto digest = [&](int threads) {
     config.threads = threads;
     prepare(config);

@@ -21,6 +21,7 @@ struct SyntheticOptions {
   int min_length = 1;        // tokens, without </s>
   int max_length = 10;
   std::uint64_t seed = 1;
+  bool links = false;  // with the alignments
 };
 
 /// An in-memory corpus of random sequences and their copies or reversals, which a small model learns in seconds. Pure.
@@ -30,6 +31,7 @@ inline Corpus make_synthetic(const SyntheticOptions& options) {
   const auto id_count = static_cast<std::uint64_t>(options.vocabulary_size - first_free_id);
   std::vector<std::vector<std::int32_t>> sources(static_cast<std::size_t>(options.sentences));
   std::vector<std::vector<std::int32_t>> targets;
+  std::vector<std::vector<std::int32_t>> links;
   targets.reserve(sources.size());
   for (auto& source : sources) {
     source.resize(static_cast<std::size_t>(options.min_length) + random.below(lengths));
@@ -40,7 +42,15 @@ inline Corpus make_synthetic(const SyntheticOptions& options) {
       targets.emplace_back(source.rbegin(), source.rend());
     }
   }
-  return Corpus::from_memory(sources, targets);
+  for (const auto& source : sources) {
+    if (!options.links) break;
+    const auto length = static_cast<std::int32_t>(source.size());
+    auto& of_pair = links.emplace_back();
+    for (std::int32_t i = 0; i < length; ++i) {
+      of_pair.insert(of_pair.end(), {options.task == SyntheticTask::copy ? i : length - 1 - i, i});
+    }
+  }
+  return Corpus::from_memory(sources, targets, links);
 }
 
 /// A SentencePiece model of which some pieces are replaced: those for which `is_known` is false are control pieces with

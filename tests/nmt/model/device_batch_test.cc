@@ -81,12 +81,28 @@ TEST(PaddedBatch, RealTextGivesFewSizes) {
   EXPECT_LE(sizes.size(), 16U);
 }
 
+/// Padding tokens have no links, and the number of links follows from that of the tokens.
+TEST(PaddedBatch, KeepsLinksAndPadsTheirNumber) {
+  const Corpus corpus = make_synthetic(
+      {.task = SyntheticTask::reverse, .sentences = 300, .min_length = 1, .max_length = 40, .links = true});
+  for (const PackedBatch& batch : batches_of(corpus, 700, 10)) {
+    ASSERT_EQ(batch.links.offsets.size(), batch.target_out.size() + 1);
+    EXPECT_EQ(std::ssize(batch.links.sources), batch.target_in.tokens() - batch.target_in.sentences());
+    const PackedLinks padded = padded_batch(batch).links;
+    EXPECT_EQ(std::ssize(padded.sources), 2 * padded_rows(batch.target_in.tokens()));
+    EXPECT_EQ(std::ssize(padded.offsets), padded_rows(batch.target_in.tokens()) + 1);
+    EXPECT_EQ(padded.offsets.back(), batch.links.offsets.back());
+    EXPECT_TRUE(std::equal(batch.links.sources.begin(), batch.links.sources.end(), padded.sources.begin()));
+  }
+}
+
 /// Runs forward and backward passes of a small model on a backend.
 class Passes {
  public:
   explicit Passes(std::unique_ptr<Backend> backend, DType type = DType::f32)
       : backend_(std::move(backend)), type_(type), model_(config(), 32, 0.1f, *backend_, type), arenas_(*backend_) {
     model_.initialize(*backend_, 3);
+    model_.set_guided_alignment(0.5f);  // for batches with links
     arenas_.reserve({.saved = 64 << 20, .scratch = 64 << 20});
   }
 
@@ -94,7 +110,8 @@ class Passes {
     LossSums loss;
     std::vector<float> gradients;
     bool operator==(const Result& other) const {
-      return loss.loss == other.loss.loss && loss.nll == other.loss.nll && gradients == other.gradients;
+      return loss.loss == other.loss.loss && loss.nll == other.loss.nll && loss.alignment == other.loss.alignment &&
+             gradients == other.gradients;
     }
   };
 
@@ -196,6 +213,11 @@ TEST_P(RepeatedPasses, GiveTheSameBitsForOtherSentences) {
                       .first_source_row = 10 * update,
                       .first_target_row = 20 * update};
     batch.target_out = batch.target_in.ids;
+    batch.links.offsets = {0};
+    for (std::size_t row = 0; row < batch.target_out.size(); ++row) {
+      if (random.below(4) > 0) batch.links.sources.push_back(static_cast<std::int32_t>(random.below(9)));
+      batch.links.offsets.push_back(static_cast<std::int32_t>(batch.links.sources.size()));
+    }
     const PackedBatch padded = padded_batch(batch);
     const std::int64_t padding = padded.target_in.tokens() - batch.target_in.tokens();
     const auto seed = static_cast<std::uint64_t>(update);

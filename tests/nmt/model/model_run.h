@@ -16,6 +16,7 @@ namespace babelring {
 /// Subword ids of a sentence and its translation, without <s> and </s>.
 struct Pair {
   std::vector<std::int32_t> source, target;
+  std::vector<std::vector<std::int32_t>> links = {};  // of each target subword to source positions; empty: no alignments
 };
 
 inline constexpr std::int32_t test_bos = 1, test_eos = 2;
@@ -35,6 +36,14 @@ inline PackedBatch pack(const std::vector<Pair>& pairs, std::int64_t first_sourc
     close(batch.target_in);
     batch.target_out.insert(batch.target_out.end(), pair.target.begin(), pair.target.end());
     batch.target_out.push_back(test_eos);
+    if (pair.links.empty()) continue;
+    if (batch.links.offsets.empty()) batch.links.offsets.push_back(0);
+    for (std::size_t row = 0; row <= pair.target.size(); ++row) {
+      if (row < pair.links.size()) {
+        batch.links.sources.insert(batch.links.sources.end(), pair.links[row].begin(), pair.links[row].end());
+      }
+      batch.links.offsets.push_back(static_cast<std::int32_t>(batch.links.sources.size()));
+    }
   }
   batch.first_source_row = first_source_row;
   batch.first_target_row = first_target_row;
@@ -45,6 +54,16 @@ inline PackedBatch pack(const std::vector<Pair>& pairs, std::int64_t first_sourc
 inline std::vector<Pair> test_pairs() {
   return {
       {{3, 4, 5, 6, 7}, {8, 9, 10}}, {{10}, {3, 3, 4, 5}}, {{9, 9, 9, 8, 0, 7, 6}, {}}, {{5, 3}, {7, 0, 6, 5, 4, 3}}};
+}
+
+/// The same with alignments: of one, several or no source positions.
+inline std::vector<Pair> aligned_pairs() {
+  std::vector<Pair> pairs = test_pairs();
+  pairs[0].links = {{0}, {}, {2, 4}};
+  pairs[1].links = {{0}, {0}, {0}, {}};
+  pairs[2].links = {{}};
+  pairs[3].links = {{1}, {}, {0, 1}, {1}, {}, {0}};
+  return pairs;
 }
 
 inline ModelConfig small_config(NormPosition norm, TiedEmbeddings tied, double dropout) {

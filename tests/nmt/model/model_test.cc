@@ -24,6 +24,7 @@ struct Case {
   bool language_model = false;
   Activation activation = Activation::relu;
   bool as_marian = false;  // positions, output bias, and for translation the decoder's start
+  bool guided = false;     // with guided alignment
 };
 
 ModelConfig config_of(const Case& c) {
@@ -40,7 +41,10 @@ ModelConfig config_of(const Case& c) {
 
 class ModelCase : public testing::TestWithParam<Case> {
  protected:
-  ModelCase() : run_(GetParam().backend, config_of(GetParam()), test_vocabulary) {}
+  ModelCase() : run_(GetParam().backend, config_of(GetParam()), test_vocabulary) {
+    if (GetParam().guided) run_.model().set_guided_alignment(0.7f);
+  }
+  static std::vector<Pair> pairs() { return GetParam().guided ? aligned_pairs() : test_pairs(); }
   ModelRun run_;
 };
 
@@ -62,6 +66,9 @@ std::vector<Case> all_cases() {
       cases.push_back({backend, NormPosition::post, tied, 0.25, false, Activation::swish, true});
     }
     cases.push_back({backend, NormPosition::pre, TiedEmbeddings::all, 0.25, true, Activation::relu, true});
+    for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+      cases.push_back({.backend = backend, .norm = norm, .tied = TiedEmbeddings::all, .dropout = 0.25, .guided = true});
+    }
   }
   return cases;
 }
@@ -71,7 +78,7 @@ std::string name_of(const Case& c) {
   return c.backend + (c.norm == NormPosition::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
          (c.dropout > 0 ? "_dropout" : "") + (c.language_model ? "_language_model" : "") +
          (c.activation == Activation::relu ? "" : "_" + std::string(name_of(c.activation))) +
-         (c.as_marian ? "_as_marian" : "");
+         (c.as_marian ? "_as_marian" : "") + (c.guided ? "_guided" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelCase, testing::ValuesIn(all_cases()),
@@ -158,7 +165,7 @@ class UnnamedWeights final : public OpObserver {
 };
 
 TEST_P(ModelCase, NamesEveryParameterBeforeItIsRead) {
-  const PackedBatch packed = pack(test_pairs());
+  const PackedBatch packed = pack(pairs());
   for (const bool training : {false, true}) {
     UnnamedWeights reads(run_.parameters());
     Context pass = run_.context(training);
@@ -176,15 +183,17 @@ TEST_P(ModelCase, NamesEveryParameterBeforeItIsRead) {
   }
 }
 
-/// Mean token loss of a training pass with dropout.
+/// Mean loss of a token in a training pass with dropout.
 double loss_of(ModelRun& run, const PackedBatch& batch) {
-  return run.accumulate(batch, 1).loss / static_cast<double>(batch.target_out.size());
+  const LossSums sums = run.accumulate(batch, 1);
+  const double guided = static_cast<double>(run.model().guided_alignment()) * sums.alignment;
+  return (sums.loss + guided) / static_cast<double>(batch.target_out.size());
 }
 
 // All passes use the same dropout key, so the differences are of the function that backward differentiates. A large
 // step may cross a ReLU kink and a small one suffers from rounding, so the best of three steps counts.
 TEST_P(ModelCase, GradientsEqualCentralDifferences) {
-  const PackedBatch batch = pack(test_pairs());
+  const PackedBatch batch = pack(pairs());
   Random random(3);
   for (const Parameter& parameter : run_.parameters().all()) {  // break the symmetry of zeros and ones
     std::vector<float> values = run_.download(parameter.master);
@@ -223,19 +232,21 @@ TEST_P(ModelCase, GradientsEqualCentralDifferences) {
 
 // Dropout bits depend on global rows, so splitting a batch into micro-batches or ranks gives the same sum.
 TEST_P(ModelCase, GradientsAddUpOverMicroBatches) {
-  const std::vector<Pair> pairs = test_pairs();
-  const PackedBatch whole = pack(pairs);
+  const std::vector<Pair> all = pairs();
+  const PackedBatch whole = pack(all);
   run_.zero_gradients();
   const LossSums expected = run_.accumulate(whole, 0.25f);
   const std::vector<float> expected_gradients = run_.gradients();
 
   run_.zero_gradients();
-  const PackedBatch first = pack({pairs[0], pairs[1]});
-  const PackedBatch second = pack({pairs[2], pairs[3]}, first.source.tokens(), first.target_in.tokens());
+  const PackedBatch first = pack({all[0], all[1]});
+  const PackedBatch second = pack({all[2], all[3]}, first.source.tokens(), first.target_in.tokens());
   LossSums sums = run_.accumulate(second, 0.25f);
   sums += run_.accumulate(first, 0.25f);
   EXPECT_NEAR(sums.loss, expected.loss, 1e-5 * expected.loss);
   EXPECT_NEAR(sums.nll, expected.nll, 1e-5 * expected.nll);
+  EXPECT_NEAR(sums.alignment, expected.alignment, 1e-5 * expected.alignment);
+  EXPECT_EQ(expected.alignment > 0, GetParam().guided);
   EXPECT_EQ(sums.correct, expected.correct);
   EXPECT_EQ(sums.tokens, expected.tokens);
   EXPECT_LT(relative_distance(run_.gradients(), expected_gradients), 1e-5);
@@ -243,7 +254,7 @@ TEST_P(ModelCase, GradientsAddUpOverMicroBatches) {
 
 // The first micro-batch of an update does not require cleared gradients.
 TEST_P(ModelCase, OverwritesGradientsWithoutAccumulate) {
-  for (const PackedBatch& batch : {pack(test_pairs()), PackedBatch()}) {
+  for (const PackedBatch& batch : {pack(pairs()), PackedBatch()}) {
     run_.zero_gradients();
     run_.accumulate(batch, 0.5f);
     const std::vector<float> expected = run_.gradients();
@@ -257,7 +268,7 @@ TEST_P(ModelCase, OverwritesGradientsWithoutAccumulate) {
 }
 
 TEST_P(ModelCase, ReportsEachCompleteGradientOnce) {
-  for (const PackedBatch& batch : {pack(test_pairs()), PackedBatch()}) {
+  for (const PackedBatch& batch : {pack(pairs()), PackedBatch()}) {
     run_.zero_gradients();
     std::map<std::string, std::vector<float>> reported;
     const LossSums sums = run_.accumulate(batch, 0.5f, [&](const Parameter& parameter) {
@@ -273,10 +284,11 @@ TEST_P(ModelCase, ReportsEachCompleteGradientOnce) {
 }
 
 TEST_P(ModelCase, EvaluatesWithoutDropoutOrGradients) {
-  const PackedBatch batch = pack(test_pairs());
+  const PackedBatch batch = pack(pairs());
   run_.zero_gradients();
   const LossSums sums = run_.evaluate(batch);
   EXPECT_EQ(length_of(run_.gradients()), 0);
+  run_.model().set_guided_alignment(0);  // not part of an evaluation
   const double training = loss_of(run_, batch) * sums.tokens;
   if (GetParam().dropout > 0) {
     EXPECT_GT(std::abs(training - sums.loss), 1e-3);

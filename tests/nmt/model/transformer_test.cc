@@ -38,6 +38,27 @@ TEST(Transformer, DeviceProjectsTheMemoryOnceForAllLayers) {
   EXPECT_EQ(device.at("linear_backward_weight"), processor.at("linear_backward_weight"));
 }
 
+/// The loss of guided alignment on the emulated GPU is the reference's, and so are the gradients. Batches without links
+/// have none.
+TEST(Transformer, GuidedAlignmentIsTheSameOnEveryBackend) {
+  ModelConfig config = small_config(NormPosition::pre, TiedEmbeddings::all, 0.1);
+  config.decoder_layers = 3;
+  ModelRun reference("reference", config, test_vocabulary);
+  for (const std::string& backend : available_backends()) {
+    ModelRun run(backend, config, test_vocabulary);
+    for (ModelRun* model : {&reference, &run}) {
+      model->model().set_guided_alignment(2);
+      model->zero_gradients();
+    }
+    const LossSums expected = reference.accumulate(pack(aligned_pairs()), 0.1f);
+    const LossSums found = run.accumulate(pack(aligned_pairs()), 0.1f);
+    EXPECT_GT(expected.alignment, 1) << backend;
+    EXPECT_NEAR(found.alignment, expected.alignment, 1e-4 * expected.alignment) << backend;
+    EXPECT_LT(relative_distance(run.gradients(), reference.gradients()), 1e-4) << backend;
+    EXPECT_EQ(run.accumulate(pack(test_pairs()), 0.1f).alignment, 0) << backend;
+  }
+}
+
 TEST(Transformer, HasTheParametersOfPublishedModels) {
   // Vaswani et al. 2017, table 3: 65 and 213 million with 37,000 subwords. Ours adds final norms and biases.
   EXPECT_NEAR(static_cast<double>(count_parameters(model_preset("transformer-base"), 37'000)), 63e6, 2e6);

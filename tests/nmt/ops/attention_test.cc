@@ -223,6 +223,93 @@ TEST_P(AttentionTest, DecodeAgreesWithCausalForward) {
   EXPECT_LE(relative_error(out, op.out), GetParam().tolerance);
 }
 
+/// Random links of each row, from none to three, and some of one row to the same key twice.
+GuidedAttention guided(const AttentionForward& op, int head, Tensors& tensors) {
+  const std::vector<std::int32_t> counts = {1, 0, 2, 3, 1};
+  std::vector<std::int32_t> offsets = {0}, links;
+  const auto *q_at = op.q_offsets.as<std::int32_t>(), *k_at = op.k_offsets.as<std::int32_t>();
+  for (std::int64_t sentence = 0; sentence + 1 < op.q_offsets.shape[0]; ++sentence) {
+    const std::int32_t keys = k_at[sentence + 1] - k_at[sentence];
+    for (std::int32_t row = q_at[sentence]; row < q_at[sentence + 1]; ++row) {
+      for (std::int32_t i = 0; keys > 0 && i < counts[static_cast<std::size_t>(row) % counts.size()]; ++i) {
+        links.push_back((row * 7 + i / 2 * 3) % keys);
+      }
+      offsets.push_back(static_cast<std::int32_t>(links.size()));
+    }
+  }
+  links.insert(links.end(), {-5, 1 << 20});  // not used
+  return {.q = op.q,
+          .k = op.k,
+          .q_offsets = op.q_offsets,
+          .k_offsets = op.k_offsets,
+          .link_offsets = tensors.list(offsets),
+          .links = tensors.list(links),
+          .log_sum_exp = op.log_sum_exp,
+          .heads = op.heads,
+          .head = head,
+          .scale = op.scale,
+          .gradient_scale = 0.7f,
+          .dq = tensors.strided(op.q.rows(), op.q.columns(), op.q.dtype),
+          .dk = tensors.strided(op.k.rows(), op.k.columns(), op.k.dtype),
+          .loss = tensors.normal({op.q.rows()}, DType::f32)};
+}
+
+TEST_P(AttentionTest, GuidedEqualsReference) {
+  for (const Layout& layout : layouts) {
+    if (layout.causal) continue;
+    AttentionForward op = forward(layout);
+    tested->run(op);
+    for (const int head : {0, layout.heads - 1}) {
+      expect_as_reference(guided(op, head, tensors),
+                          {&GuidedAttention::loss, &GuidedAttention::dq, &GuidedAttention::dk});
+    }
+  }
+}
+
+/// A row without links, a sentence without any, and the columns of other heads keep their gradients.
+TEST_P(AttentionTest, GuidedAddsToLinkedRowsOfItsHeadAlone) {
+  const AttentionForward op = forward({{0, 2, 5}, {0, 3, 7}, 2, 8, false, 0.1f});
+  tested->run(op);
+  GuidedAttention guide = guided(op, 1, tensors);
+  guide.link_offsets = tensors.list({0, 0, 1, 1, 1, 1});
+  guide.links = tensors.list({2});
+  const Tensor dq = tensors.copy(guide.dq), dk = tensors.copy(guide.dk);
+  tested->run(guide);
+  const Tensor dq_now = tensors.copy(guide.dq), dk_now = tensors.copy(guide.dk);
+  const auto changed = [](const ConstTensor& before, const ConstTensor& after, std::int64_t row, std::int64_t head) {
+    const reference::Matrix a = reference::load(before), b = reference::load(after);
+    for (std::int64_t c = head * 8; c < head * 8 + 8; ++c) {
+      if (a(row, c) != b(row, c)) return true;
+    }
+    return false;
+  };
+  for (std::int64_t row = 0; row < 5; ++row) {
+    EXPECT_FALSE(changed(dq, dq_now, row, 0));
+    EXPECT_EQ(changed(dq, dq_now, row, 1), row == 1);
+    EXPECT_EQ(guide.loss.as<float>()[row] != 0, row == 1);
+  }
+  for (std::int64_t row = 0; row < 7; ++row) {
+    EXPECT_FALSE(changed(dk, dk_now, row, 0));
+    EXPECT_EQ(changed(dk, dk_now, row, 1), row < 3);
+  }
+}
+
+TEST_P(AttentionTest, GuidedRepeatsBitByBitWithAnyNumberOfThreads) {
+  const AttentionForward op = forward({{0, 16, 48, 81, 98, 99}, {0, 33, 65, 81, 98, 130}, 2, 64, false, 0.1f});
+  tested->run(op);
+  const GuidedAttention guide = guided(op, 1, tensors);
+  const Tensor dq = tensors.copy(guide.dq), dk = tensors.copy(guide.dk);
+  tested->run(guide);
+  for (const int threads : {1, 3}) {
+    GuidedAttention again = guide;
+    again.dq = tensors.copy(dq), again.dk = tensors.copy(dk), again.loss = tensors.zeros(guide.loss.shape, DType::f32);
+    another_backend(threads)->run(again);
+    EXPECT_TRUE(same_bits(again.loss, guide.loss));
+    EXPECT_TRUE(same_bits(again.dq, tensors.copy(guide.dq)));
+    EXPECT_TRUE(same_bits(again.dk, tensors.copy(guide.dk)));
+  }
+}
+
 TEST(AttentionFlops, CountMatmulsOfScores) {
   Tensors tensors;
   AttentionForward op;

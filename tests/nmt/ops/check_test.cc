@@ -242,6 +242,36 @@ TEST_F(CheckTest, Attention) {
   EXPECT_EQ(refusal(decode), "decode_attention: key_rows has shape [3, 4], q [2, 8] needs [2, 4]");
 }
 
+TEST_F(CheckTest, GuidedAttention) {
+  const GuidedAttention good{.q = f32({3, 8}),
+                             .k = f32({5, 8}),
+                             .q_offsets = tensors.list({0, 2, 3}),
+                             .k_offsets = tensors.list({0, 4, 5}),
+                             .link_offsets = tensors.list({0, 1, 3, 4}),
+                             .links = tensors.list({3, 0, 1, 0, 99}),
+                             .log_sum_exp = f32({3, 2}),
+                             .heads = 2,
+                             .dq = f32({3, 8}),
+                             .dk = f32({5, 8}),
+                             .loss = f32({3})};
+  EXPECT_EQ(refusal(good), "accepted");
+  GuidedAttention op = good;
+  op.head = 2;
+  EXPECT_EQ(refusal(op), "guided_attention: head is 2, 0 to 1 is needed");
+  op = good, op.link_offsets = tensors.list({0, 1, 3, 5});
+  EXPECT_EQ(refusal(op), "guided_attention: row 2 has a link to key 99, its sentence has 1");
+  op = good, op.link_offsets = tensors.list({0, 2, 1, 4});
+  EXPECT_EQ(refusal(op), "guided_attention: row 1 has links 2 to 1, links has 5");
+  op = good, op.link_offsets = tensors.list({0, 1, 3, 6});
+  EXPECT_EQ(refusal(op), "guided_attention: row 2 has links 3 to 6, links has 5");
+  op = good, op.link_offsets = tensors.list({1, 1, 3, 4});
+  EXPECT_EQ(refusal(op), "guided_attention: link_offsets must begin with 0");
+  op = good, op.link_offsets = tensors.list({0, 1, 3});
+  EXPECT_EQ(refusal(op), "guided_attention: link_offsets has shape [3], q [3, 8] needs [4]");
+  op = good, op.dk = good.dq;
+  EXPECT_EQ(refusal(op), "guided_attention: dk has shape [3, 8], k [5, 8] needs [5, 8]");
+}
+
 TEST_F(CheckTest, LossesAndOptimizer) {
   const CrossEntropy loss{
       .logits = f32({4, 9}), .targets = i32(4), .loss = f32({4}), .nll = f32({4}), .correct = f32({3})};

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "tests/reference/formulas.h"
 
@@ -50,6 +51,19 @@ TEST(ReferenceGradient, ReluThenDropout) {
   const auto forward = [&](const Matrix& at) { return product(linear(at, w, {}, true), dropout_factors(key, 5, 11)); };
   const Matrix before = relu_dropout_backward(dy, forward(x), static_cast<double>(key.scale()));
   expect_gradient(linear_backward_data(before, w), x, [&](const Matrix& at) { return dot(dy, forward(at)); });
+}
+
+TEST(ReferenceGradient, GuidedAttention) {
+  const Matrix q = random(5, 8, 1), k = random(7, 8, 2);
+  const AttentionShape shape{.q_offsets = {0, 2, 5}, .k_offsets = {0, 3, 7}, .heads = 2, .scale = 0.4};
+  const std::vector<std::vector<std::int64_t>> links = {{1}, {}, {0, 3}, {2, 2, 1}, {3}};
+  const auto loss = [&](const Matrix& query, const Matrix& key) {
+    const Matrix losses = guided_attention(shape, query, key, links, 1).loss;
+    return std::accumulate(losses.values.begin(), losses.values.end(), 0.0);
+  };
+  const Guided guided = guided_attention(shape, q, k, links, 1);
+  expect_gradient(guided.dq, q, [&](const Matrix& at) { return loss(at, k); });
+  expect_gradient(guided.dk, k, [&](const Matrix& at) { return loss(q, at); });
 }
 
 TEST(ReferenceGradient, Activations) {

@@ -88,7 +88,7 @@ class WeightsAtLosses final : public ThreadCommunicator {
   WeightsAtLosses(ThreadGroup& group, Backend& backend) : ThreadCommunicator(group, 0), backend_(backend) {}
   void sum(std::vector<double>& values) override {
     ThreadCommunicator::sum(values);
-    constexpr std::size_t sums_of_an_update = 12;  // losses, votes, time and entropy
+    constexpr std::size_t sums_of_an_update = 13;  // losses, votes, time and entropy
     if (values.size() == sums_of_an_update) seen.push_back(downloaded(backend_, model->parameters().masters()));
   }
   const Model* model = nullptr;
@@ -104,11 +104,13 @@ TrainConfig updates_of_one_shape() {
   config.model = {.encoder_layers = 1, .decoder_layers = 1, .width = 16, .heads = 2, .inner = 16, .dropout = 0.1};
   config.data.tokens_per_update = 64;
   config.data.micro_batch_tokens = 32;
+  config.training.guided_alignment = 0.1;
   config.training.stop_after = "6u";
   return config;
 }
 Corpus sentences_of_one_length() {
-  return make_synthetic({.sentences = 64, .vocabulary_size = pieces, .min_length = 7, .max_length = 7, .seed = 3});
+  return make_synthetic(
+      {.sentences = 64, .vocabulary_size = pieces, .min_length = 7, .max_length = 7, .seed = 3, .links = true});
 }
 
 class PassesOnDevice : public testing::TestWithParam<const char*> {};
@@ -127,6 +129,7 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
   ASSERT_EQ(repeated.size(), 6U);
   for (std::size_t i = 0; i < given.size(); ++i) {
     EXPECT_EQ(repeated[i].loss, given[i].loss) << i + 1;
+    EXPECT_EQ(repeated[i].alignment_loss, given[i].alignment_loss) << i + 1;
     EXPECT_EQ(repeated[i].weights_digest, given[i].weights_digest) << i + 1;
     EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
     // One third of a whole pass counts as forward, and uploads before it count fully.

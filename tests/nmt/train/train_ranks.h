@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -17,9 +18,9 @@
 
 namespace babelring {
 
-inline Corpus small_corpus() {
+inline Corpus small_corpus(bool links = false) {
   return make_synthetic(
-      {.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
+      {.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12, .links = links});
 }
 
 /// Trains one rank. Writes no checkpoints if `folder` is empty.
@@ -47,7 +48,7 @@ inline std::vector<Collector> train_all_ranks(const TrainConfig& config, int ran
                                               const std::filesystem::path& folder = {}, bool shares_memory = false,
                                               const std::string& device = "cpu", int vocabulary = pieces,
                                               int hosts = 1) {
-  const Corpus corpus = small_corpus();
+  const Corpus corpus = small_corpus(config.training.guided_alignment > 0);
   ThreadGroup group(ranks, shares_memory, hosts);
   std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -76,6 +77,8 @@ inline void expect_same_updates(const std::vector<StepRecord>& found, const std:
     EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << "update " << i + 1;
     EXPECT_EQ(found[i].loss, expected[i].loss) << "update " << i + 1;
     EXPECT_EQ(found[i].gradient_norm, expected[i].gradient_norm) << "update " << i + 1;
+    if (std::isnan(found[i].alignment_loss) && std::isnan(expected[i].alignment_loss)) continue;
+    EXPECT_EQ(found[i].alignment_loss, expected[i].alignment_loss) << "update " << i + 1;
   }
 }
 

@@ -39,6 +39,7 @@ TEST_P(TrainerByUnits, GivesTheSameBitsForEveryNumberOfRanks) {
   config.training.stop_after = "3u";
   config.training.reproducible = Reproducible::ranks;
   config.training.freeze = "*norm*";
+  config.training.guided_alignment = 0.2;
   config.model.attention_dropout = config.model.activation_dropout = 0.1;
   config.data.micro_batch_tokens = 16;
   config.communication.all_reduce = AllReduceAlgorithm::ring;  // for make_gradient_comm(): not NCCL
@@ -52,6 +53,7 @@ TEST_P(TrainerByUnits, GivesTheSameBitsForEveryNumberOfRanks) {
   const std::vector<StepRecord> one = train_steps(config, 1, {}, false, device);
   ASSERT_GE(one.size(), 1U);
   EXPECT_GT(one[0].gradient_norm, 0);
+  EXPECT_GT(one[0].alignment_loss, 0);
   expect_same_updates(train_steps(config, 2, {}, false, device), one);
   if (device != "cpu") return;
   for (const int ranks : {2, 4, 8}) expect_same_updates(train_steps(config, ranks, {}, true), one);

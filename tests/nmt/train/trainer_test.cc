@@ -37,6 +37,22 @@ TEST(Trainer, ResumedRunIsBitEqualToTheUninterruptedOne) {
   }
 }
 
+/// The model learns the given alignment beside the translation; a resumed run goes on with the same bits.
+TEST(Trainer, GuidedAlignmentIsLearnt) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "5u";
+  EXPECT_TRUE(std::isnan(train_steps(config, 1).back().alignment_loss));
+  config.training.stop_after = "250u";
+  config.training.guided_alignment = 1;
+  const std::vector<StepRecord> whole = train_steps(config, 1);
+  EXPECT_LT(whole.back().alignment_loss, 0.5 * whole.front().alignment_loss);
+  const TemporaryFolder folder;
+  config.training.stop_after = "50u";
+  train_steps(config, 1, folder.path());
+  config.training.stop_after = "250u";
+  expect_same_updates(train_steps(config, 1, folder.path()), {whole.begin() + 50, whole.end()});
+}
+
 TEST(Trainer, PartsOfAStepAddUp) {
   TrainConfig config = small_config();
   config.training.stop_after = "10u";
