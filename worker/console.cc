@@ -85,8 +85,9 @@ void Console::show(const StepRecord& step) {
   spdlog::info(
       "update {}{}: {}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
       "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",
-      grouped(static_cast<double>(step.update)), epoch, losses(window_.loss / tokens, window_.nll / tokens, excess + alignment),
-      grouped(tokens / window_.step_ms * 1e3), step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
+      grouped(static_cast<double>(step.update)), epoch,
+      losses(window_.loss / tokens, window_.nll / tokens, excess + alignment), grouped(tokens / window_.step_ms * 1e3),
+      step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
       100 * window_.exposed_ms / window_.step_ms, 100 * window_.data_ms / window_.step_ms, time_left(step));
   window_ = {};
 }

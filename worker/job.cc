@@ -37,10 +37,8 @@
 #include "worker/reporter.h"
 #include "worker/run_folder.h"
 #include "worker/run_report.h"
-#include "worker/stored_sequences.h"
 #include "worker/tensorboard.h"
 #include "worker/terminal.h"
-#include "worker/training_set_facts.h"
 
 namespace babelring {
 namespace {

@@ -1,7 +1,5 @@
 #include "worker/progress_meter.h"
 
-#include <algorithm>
-
 #include "base/text.h"
 
 namespace babelring {
@@ -14,6 +12,7 @@ std::string_view unit_of(Interval::Unit unit) {
     case Interval::Unit::epochs:
       return "epoch";
     case Interval::Unit::target_tokens:
+    case Interval::Unit::percent:  // not the end of a training
       break;
   }
   return "target token";
@@ -25,13 +24,13 @@ void ProgressMeter::begin(const Progress& progress, double minutes) {
   progress_ = progress;
   minutes_before_ = minutes;
   watch_ = Stopwatch();
-  fraction_at_begin_ = fraction_done();
+  fraction_at_begin_ = fraction_so_far();
 }
 
 void ProgressMeter::measure(StepRecord& step) {
   progress_ = {
       .update = step.update, .epoch = step.epoch, .target_tokens = progress_.target_tokens + step.update_target_tokens};
-  step.fraction_done = fraction_done();
+  step.fraction_done = fraction_so_far();
   const double gained = step.fraction_done - fraction_at_begin_;
   step.seconds_left = gained > 0 ? watch_.elapsed_ms() / 1000 * (1 - step.fraction_done) / gained : 0;
 }
@@ -42,10 +41,8 @@ std::string ProgressMeter::end() const {
   return text;
 }
 
-double ProgressMeter::fraction_done() const {
-  const double minutes = minutes_before_ + watch_.elapsed_ms() / 60000;
-  const double by_clock = max_minutes_ > 0 ? minutes / max_minutes_ : 0;
-  return std::clamp(std::max(stop_after_.fraction(progress_), by_clock), 0.0, 1.0);
+double ProgressMeter::fraction_so_far() const {
+  return fraction_done(stop_after_, max_minutes_, progress_, minutes_before_ + watch_.elapsed_ms() / 60000);
 }
 
 }  // namespace babelring

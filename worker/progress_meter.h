@@ -24,8 +24,7 @@ class ProgressMeter {
   std::string end() const;
 
  private:
-  /// From 0 to 1, by the limit that is reached first.
-  double fraction_done() const;
+  double fraction_so_far() const;
 
   Interval stop_after_;
   double max_minutes_;

@@ -5,8 +5,12 @@
 #include <string>
 
 #include "base/digest.h"
+#include "base/files.h"
+#include "nmt/checkpoint/store.h"
+#include "nmt/comm/rank_results.h"
 #include "nmt/data/manifest.h"
 #include "nmt/ops/backend.h"
+#include "nmt/train/setup/config.h"
 #include "nmt/train/setup/own_libraries.h"
 
 namespace babelring {
@@ -49,6 +53,17 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
   facts.push_back({"kernels", kernels, same_kernels});
   facts.push_back({"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"});
   return facts;
+}
+
+std::int64_t stored_sequences(const std::filesystem::path& run_folder, const std::filesystem::path& resume_from,
+                              Communicator& communicator) {
+  const json::value stored = value_of_rank_0(communicator, [&]() -> json::value {
+    const std::filesystem::path file =
+        (resume_from.empty() ? run_folder : find_checkpoint(resume_from)) / "config.yaml";
+    if (!std::filesystem::exists(file)) return DataConfig::automatic;
+    return read_stored_config(read_file(file), file.string()).data.sequences_per_update;
+  });
+  return stored.as_int64();
 }
 
 }  // namespace babelring

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "base/json.h"
 #include "base/records/library_versions.h"
 #include "base/records/run_marks.h"
+#include "nmt/data/manifest.h"
 #include "worker/job.h"
 #include "worker/spool.h"
 
@@ -101,5 +103,9 @@ class RunFolder {
 RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder,
                            const LibraryVersions& libraries, Communicator& communicator,
                            std::optional<RunFolder>& opened);
+
+/// LifecycleRecord::data: the size of a set of a prepared folder, and what `nmt prepare` dropped from it as report.json
+/// in the folder tells. Throws Failure if the manifest has no such set.
+json::object training_set_facts(const Manifest& manifest, const std::string& set);
 
 }  // namespace babelring

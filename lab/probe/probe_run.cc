@@ -13,7 +13,6 @@
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/device_batch.h"
 #include "nmt/train/checkpointing/training_state.h"
-#include "nmt/train/setup/rank_part.h"
 #include "nmt/train/setup/task_data.h"
 #include "nmt/train/update/update_runner.h"
 

@@ -24,7 +24,7 @@ struct PrepareOptions {
   FilterOptions filter;
   std::int64_t max_pieces = 256;  // training pairs with more subwords on either side are dropped
   double max_unknown = 0.4;       // training pairs with a larger fraction of <unk> on either side are dropped
-  bool align = false;  // align the pieces of the training pairs, for training.guided_alignment
+  bool align = false;             // align the pieces of the training pairs, for training.guided_alignment
   Unequal unequal = Unequal::refuse;
   int threads = 0;  // encoding threads; 0: one per available CPU. Does not affect the result
 };

@@ -16,9 +16,9 @@ struct AlignedPair {
 };
 
 /// Learns from sentence pairs which pieces translate which, and aligns pairs by it: IBM model 2 with a prior for the
-/// diagonal, in both directions, joined by grow-diag-final-and. Sources: Dyer et al. 2013, "A Simple, Fast, and Effective
-/// Reparameterization of IBM Model 2", with its constants; Koehn et al. 2005, "Edinburgh System Description for the 2005
-/// IWSLT Speech Translation Evaluation".
+/// diagonal, in both directions, joined by grow-diag-final-and. Sources: Dyer et al. 2013, "A Simple, Fast, and
+/// Effective Reparameterization of IBM Model 2", with its constants; Koehn et al. 2005, "Edinburgh System Description
+/// for the 2005 IWSLT Speech Translation Evaluation".
 class WordAligner {
  public:
   /// Pairs that it learns from: evenly spaced ones where there are more. 300,000 pairs of 25 pieces have about 25

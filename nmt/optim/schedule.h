@@ -14,13 +14,14 @@ struct Progress {
   std::int64_t update = 0;         // completed updates
   double epoch = 0;                // completed passes over the training set, fractional
   std::int64_t target_tokens = 0;  // target tokens trained on, summed over all ranks
+  double fraction = 0;             // of the whole training, fraction_done(); for schedules in percent
 };
 
-/// A length of training with its unit: `4000u` updates, `2e` epochs, `50Mt` target tokens (t, kt, Mt or Gt). A bare
-/// number counts updates.
+/// A length of training with its unit: `4000u` updates, `2e` epochs, `50Mt` target tokens (t, kt, Mt or Gt), `5%` of
+/// the whole training. A bare number counts updates.
 class Interval {
  public:
-  enum class Unit { updates, epochs, target_tokens };
+  enum class Unit { updates, epochs, target_tokens, percent };
 
   /// For literals: `Interval every = "1e";`. Throws Failure if parse() refuses the text.
   Interval(const char* text) : Interval(parse(text).value()) {}  // NOLINT: literals convert
@@ -32,7 +33,7 @@ class Interval {
   double fraction(const Progress& progress) const;
   /// Number of complete intervals since the start of training; 0 for a zero interval.
   std::int64_t times(const Progress& progress) const;
-  /// In `unit()`: updates, epochs or target tokens.
+  /// In `unit()`: updates, epochs, target tokens or percent.
   double value() const { return value_; }
   Unit unit() const { return unit_; }
   /// The text that was parsed.
@@ -46,7 +47,11 @@ class Interval {
   std::string text_;
 };
 
-enum class Decay { inverse_sqrt, linear, cosine, constant };
+/// The part of the training that is done, from 0 to 1, by the limit that it reaches first: `stop_after`, or
+/// `max_minutes` unless 0. `minutes`: training time so far.
+double fraction_done(const Interval& stop_after, double max_minutes, const Progress& progress, double minutes);
+
+enum class Decay { inverse_sqrt, linear, cosine, wsd, constant };
 
 /// Options of Schedule. bind() documents each member.
 struct ScheduleOptions {
@@ -54,6 +59,7 @@ struct ScheduleOptions {
   double learning_rate = 0.0007;
   Interval warm_up = "4000u";
   Interval decay = "100000u";
+  Interval cool_down = "20%";
   double final_fraction = 0;
 
   void bind(OptionBinder& binder);
@@ -71,10 +77,11 @@ struct ScheduleOptions {
 ///   inverse-sqrt  learning_rate * sqrt(warm_up / t)     Source: Vaswani et al. 2017, eq. 3, scaled to its peak
 ///   linear        falling to final_fraction * learning_rate at t = decay, constant after
 ///   cosine        the same along half a cosine         Source: Loshchilov and Hutter 2017, eq. 5, without restarts
+///   wsd           constant, then over cool_down the same along 1 - sqrt(x)      Source: Hägele et al. 2024, 3.1
 ///   constant
 class Schedule {
  public:
-  /// Throws ConfigError if the units of warm_up and decay differ in a linear or cosine schedule.
+  /// Throws ConfigError if the units of warm_up, decay and cool_down differ in a schedule that reads them.
   explicit Schedule(const ScheduleOptions& options);
 
   /// Learning rate of an update. `progress` includes that update, so the first call has progress.update == 1.

@@ -16,7 +16,7 @@
 #include "nmt/train/evaluation/translation_validator.h"
 #include "nmt/train/setup/memory_plan.h"
 #include "nmt/train/setup/own_libraries.h"
-#include "nmt/train/setup/rank_part.h"
+#include "nmt/train/setup/task_data.h"
 #include "nmt/train/update/divergence.h"
 
 namespace babelring {

@@ -1,4 +1,4 @@
-#include "worker/training_set_facts.h"
+#include "worker/run_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "nmt/parallel/rank_context.h"
 #include "nmt/train/evaluation/validator.h"
 #include "nmt/train/setup/config.h"
-#include "nmt/train/setup/rank_part.h"
+#include "nmt/train/setup/task_data.h"
 
 namespace babelring {
 

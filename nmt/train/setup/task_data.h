@@ -3,7 +3,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "nmt/comm/communicator.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/data_check.h"
 #include "nmt/data/epoch_orders.h"
@@ -56,5 +58,12 @@ std::unique_ptr<SequenceSet> open_held_out(const TrainConfig& config, const std:
 /// a checkpoint's configuration names them. Any other configuration is returned unchanged. Throws ConfigError if
 /// gssm.nodes is another generator than the folder's, and like check_task_data().
 TrainConfig with_generator_of_folder(TrainConfig config);
+
+/// A rank's part of each update. With training.reproducible ranks it holds the units of the rank's position in the tree
+/// in which the communicator adds ranks (AddOrder::tree).
+RankPart rank_part(const TrainConfig& config, const Communicator& communicator, std::int64_t micro_batch_tokens);
+
+/// The ranks in the order of RankPart::rank.
+std::vector<int> ranks_by_part(const TrainConfig& config, const Communicator& communicator);
 
 }  // namespace babelring

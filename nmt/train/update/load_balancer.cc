@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "nmt/data/assignment.h"
-#include "nmt/train/setup/rank_part.h"
+#include "nmt/train/setup/task_data.h"
 
 namespace babelring {
 namespace {

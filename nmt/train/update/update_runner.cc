@@ -67,12 +67,14 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, ModelReplica& replica, Spa
       replica_(replica),
       spans_(spans),
       schedule_(config.optimizer.schedule),
+      stop_after_(config.training.stop_after),
+      max_minutes_(config.training.max_minutes),
       clock_([&replica] { return replica.backend.mark(); }, spans),
       gradients_(config, replica, clock_) {}
 
 void UpdateRunner::start_time(double minutes) {
   watch_ = Stopwatch();
-  minutes_before_ = minutes;
+  minutes_before_ = elapsed_minutes_ = minutes;
 }
 
 UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, const Votes& votes,
@@ -82,6 +84,7 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   meter.data_arrived();
   UpdateResult result{
       .progress = progress_after(before, batches), .next = batches.next, .source_tokens = batches.global_source_tokens};
+  result.progress.fraction = fraction_done(stop_after_, max_minutes_, result.progress, elapsed_minutes_);
   const double learning_rate = learning_rate_factor * schedule_.learning_rate(result.progress);
 
   std::vector<FetchedLosses> losses;
@@ -99,8 +102,8 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
 
   result.record = describe(batches, result, learning_rate, stats, replica_.model.guided_alignment() > 0);
   if (emulated_) {
-    for (double* value : {&result.record.loss, &result.record.nll, &result.record.gradient_norm,
-                          &result.record.alignment_loss}) {
+    for (double* value :
+         {&result.record.loss, &result.record.nll, &result.record.gradient_norm, &result.record.alignment_loss}) {
       *value = std::nan("");
     }
   }
@@ -153,7 +156,7 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
                   .trace = sums.trace > 0,
                   .writing = sums.writing > 0,
                   .damaged = sums.damaged > 0};
-  result.elapsed_minutes = sums.minutes;
+  result.elapsed_minutes = elapsed_minutes_ = sums.minutes;
 }
 
 }  // namespace babelring

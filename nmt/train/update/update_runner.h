@@ -61,10 +61,13 @@ class UpdateRunner {
   ModelReplica& replica_;
   SpanLog* spans_;
   Schedule schedule_;
+  const Interval stop_after_;
+  const double max_minutes_;
   StepClock clock_;
   UpdateGradients gradients_;
   Stopwatch watch_;
-  double minutes_before_ = 0;
+  double minutes_before_ = 0;   // training time of earlier attempts
+  double elapsed_minutes_ = 0;  // the training time after the last update, the same on all ranks
 };
 
 }  // namespace babelring

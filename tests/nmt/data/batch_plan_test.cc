@@ -73,11 +73,9 @@ INSTANTIATE_TEST_SUITE_P(Options, EpochTest,
                                          PlanOptions{.tokens_per_update = 777, .seed = 9, .order = DataOrder::pooled}));
 
 TEST(PlanTest, BatchHasTheLinksOfItsPairs) {
-  const Corpus corpus =
-      Corpus::from_memory({{5, 6, 7}, {8}}, {{9, 10}, {11, 12}}, {{0, 0, 2, 0, 1, 1}, {0, 1}});
+  const Corpus corpus = Corpus::from_memory({{5, 6, 7}, {8}}, {{9, 10}, {11, 12}}, {{0, 0, 2, 0, 1, 1}, {0, 1}});
   const UpdatePlan update{.sentences = {1, 0}, .source_tokens = 6, .target_tokens = 6, .next = {}};
-  const PackedBatch batch =
-      make_batch(corpus, update, {.first = 0, .last = 2, .source_tokens = 6, .target_tokens = 6});
+  const PackedBatch batch = make_batch(corpus, update, {.first = 0, .last = 2, .source_tokens = 6, .target_tokens = 6});
   // Rows: 11, 12, </s>, 9, 10, </s>.
   EXPECT_EQ(batch.links.offsets, (std::vector<std::int32_t>{0, 0, 1, 1, 3, 4, 4}));
   EXPECT_EQ(batch.links.sources, (std::vector<std::int32_t>{0, 0, 2, 1}));

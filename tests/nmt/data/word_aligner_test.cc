@@ -77,7 +77,8 @@ TEST(WordAligner, IsAPureFunctionAndKnowsNoUnknownWords) {
   const IdSequences source(language.sources), target(language.targets);
   const WordAligner one(source, target), again(source, target);
   for (std::size_t i = 0; i < 100; ++i) {
-    EXPECT_EQ(one.align(language.sources[i], language.targets[i]), again.align(language.sources[i], language.targets[i]));
+    EXPECT_EQ(one.align(language.sources[i], language.targets[i]),
+              again.align(language.sources[i], language.targets[i]));
   }
   EXPECT_EQ(one.align({}, language.targets[0]), Pairs());
   const std::vector<std::int32_t> unknown = {777, 778};

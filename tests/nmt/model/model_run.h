@@ -16,7 +16,8 @@ namespace babelring {
 /// Subword ids of a sentence and its translation, without <s> and </s>.
 struct Pair {
   std::vector<std::int32_t> source, target;
-  std::vector<std::vector<std::int32_t>> links = {};  // of each target subword to source positions; empty: no alignments
+  std::vector<std::vector<std::int32_t>> links =
+      {};  // of each target subword to source positions; empty: no alignments
 };
 
 inline constexpr std::int32_t test_bos = 1, test_eos = 2;

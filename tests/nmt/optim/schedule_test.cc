@@ -18,6 +18,7 @@ TEST(Interval, ReadsUnits) {
   EXPECT_EQ(Interval::parse("50Mt")->fraction(at(7, 0.5, 25'000'000)), 0.5);
   EXPECT_EQ(Interval::parse("1.5kt")->fraction(at(0, 0, 3000)), 2.0);
   EXPECT_EQ(Interval::parse("1000000Gt")->value(), 1e15);
+  EXPECT_EQ(Interval::parse("5%")->fraction({.fraction = 0.1}), 2.0);
 }
 
 TEST(Interval, KeepsItsText) {
@@ -75,6 +76,42 @@ TEST(Schedule, CosineDecaysToTheFinalFraction) {
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1000)), 0.1);
 }
 
+TEST(Schedule, WsdFallsInTheCoolDownOnly) {
+  const Schedule schedule({.schedule = Decay::wsd,
+                           .learning_rate = 1,
+                           .warm_up = "10u",
+                           .decay = "110u",
+                           .cool_down = "40u",
+                           .final_fraction = 0.1});
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(5)), 0.5);
+  for (const int update : {10, 50, 70}) EXPECT_DOUBLE_EQ(schedule.learning_rate(at(update)), 1) << update;
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(80)), 1 - 0.9 * std::sqrt(0.25));
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(110)), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1000)), 0.1);
+  // A cool-down longer than the training begins after the warm-up.
+  const Schedule whole(
+      {.schedule = Decay::wsd, .learning_rate = 1, .warm_up = "10u", .decay = "110u", .cool_down = "500u"});
+  EXPECT_DOUBLE_EQ(whole.learning_rate(at(35)), 0.5);
+}
+
+/// Percent are those of fraction_done(): here 20 of 50 minutes, or 300 of 400 updates.
+TEST(Schedule, InPercentFollowsTheLimitThatTrainingReachesFirst) {
+  const auto done = [](std::int64_t update, double minutes) {
+    Progress progress = at(update);
+    progress.fraction = fraction_done("400u", 50, progress, minutes);
+    return progress;
+  };
+  EXPECT_DOUBLE_EQ(done(100, 20).fraction, 0.4);
+  EXPECT_DOUBLE_EQ(done(300, 20).fraction, 0.75);
+  EXPECT_DOUBLE_EQ(done(399, 51).fraction, 1);
+  EXPECT_DOUBLE_EQ(fraction_done("400u", 0, at(100), 20), 0.25) << "no limit of time";
+  const Schedule schedule({.schedule = Decay::linear, .learning_rate = 1, .warm_up = "10%", .decay = "100%"});
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(done(20, 0)), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(done(20, 5)), 1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(done(20, 27.5)), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(done(20, 60)), 0);
+}
+
 TEST(Schedule, ConstantWithoutWarmUpStartsAtItsRate) {
   const Schedule schedule({.schedule = Decay::constant, .learning_rate = 0.5, .warm_up = "0u"});
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1)), 0.5);
@@ -91,6 +128,25 @@ TEST(Schedule, RefusesDifferentUnitsOfWarmUpAndDecay) {
       EXPECT_EQ(error.detail, "optimizer.decay: '100u' must have the unit of optimizer.warm_up '2e'");
     }
   }
+}
+
+TEST(Schedule, RefusesACoolDownInAnotherUnit) {
+  try {
+    Schedule({.schedule = Decay::wsd, .warm_up = "2e", .decay = "10e", .cool_down = "20%"});
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.key, "optimizer.cool_down");
+    EXPECT_EQ(error.detail, "optimizer.cool_down: '20%' must have the unit of optimizer.decay '10e'");
+  }
+}
+
+TEST(ScheduleOptions, SaysThatADecayInPercentIsOverBeforeTraining) {
+  const auto said = [](const char* decay) {
+    return ScheduleOptions{.schedule = Decay::linear, .warm_up = "5%", .decay = decay}.zero_rate_at_end("300u", {}, {},
+                                                                                                        0);
+  };
+  EXPECT_EQ(said("100%"), "");
+  EXPECT_EQ(said("80%"), "optimizer.decay 80% ends before training: the last 20 % have learning rate 0");
 }
 
 TEST(ScheduleOptions, SaysThatTrainingEndsBeforeTheWarmUp) {

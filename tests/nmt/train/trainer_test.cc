@@ -53,6 +53,28 @@ TEST(Trainer, GuidedAlignmentIsLearnt) {
   expect_same_updates(train_steps(config, 1, folder.path()), {whole.begin() + 50, whole.end()});
 }
 
+/// In percent, the schedule ends with the training, and a resumed run goes on with it.
+TEST(Trainer, AScheduleInPercentEndsWithTraining) {
+  TrainConfig config = small_config();
+  config.optimizer.schedule = {.schedule = Decay::linear, .learning_rate = 0.004, .warm_up = "25%", .decay = "100%"};
+  config.training.stop_after = "40u";
+  const std::vector<StepRecord> whole = train_steps(config, 2);
+  EXPECT_DOUBLE_EQ(whole[4].learning_rate, 0.002);
+  EXPECT_DOUBLE_EQ(whole[9].learning_rate, 0.004);
+  EXPECT_DOUBLE_EQ(whole[24].learning_rate, 0.002);
+  EXPECT_DOUBLE_EQ(whole[39].learning_rate, 0);
+  const TemporaryFolder folder;
+  const Corpus corpus = small_corpus();
+  const auto communicator = make_single_communicator();
+  Collector first, rest;
+  StopRequest stop;
+  stop.request();
+  train_rank(config, corpus, *communicator, folder.path(), first, stop);
+  train_rank(config, corpus, *communicator, folder.path(), rest);
+  ASSERT_EQ(rest.steps.size(), 39U);
+  for (std::size_t i = 0; i < 39; ++i) EXPECT_EQ(rest.steps[i].learning_rate, whole[i + 1].learning_rate) << i;
+}
+
 TEST(Trainer, PartsOfAStepAddUp) {
   TrainConfig config = small_config();
   config.training.stop_after = "10u";

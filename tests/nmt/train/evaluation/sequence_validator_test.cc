@@ -10,7 +10,6 @@
 #include "base/failure.h"
 #include "nmt/data/sequence_source.h"
 #include "nmt/model/transformer.h"
-#include "nmt/train/setup/rank_part.h"
 #include "nmt/train/setup/task_data.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/train/gssm_training.h"
