@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import {
   ALIGNMENTS,
+  checkpointsBefore,
   type Choice,
+  ENSEMBLES,
   type Filled,
   linesOf,
   MARKUPS,
@@ -23,7 +25,7 @@ import {
 
 const filled = (more: Partial<Filled> = {}): Filled => ({
   ...{ search: 'beam', numbers: {}, text: 'a b\n\nc', prefix: '', terms: '', scores: false },
-  ...{ alignment: 'none', markup: 'none', ...more },
+  ...{ alignment: 'none', markup: 'none', others: [], ...more },
 });
 
 /// The description of a request in the contract, a line for each member.
@@ -86,6 +88,22 @@ describe('the form of a request', () => {
     expect(chosenOf('c_2', ['c_3', 'c_2'], 'c_3')).toBe('c_2');
     expect(chosenOf('c_1', ['c_3', 'c_2'], 'c_2')).toBe('c_2'); // c_1 was removed
     expect([chosenOf('', ['c_3'], undefined), chosenOf('c_1', [], undefined)]).toEqual(['c_3', '']);
+  });
+});
+
+describe('an ensemble', () => {
+  const rows = [3, 1, 4, 2].map((update) => ({ id: `c_${update}`, update }));
+  it('has the checkpoints before the chosen one, as many as there are', () => {
+    expect(checkpointsBefore(rows, 'c_4', 2)).toEqual(['c_3', 'c_2']);
+    expect(checkpointsBefore(rows, 'c_3', 4)).toEqual(['c_2', 'c_1']);
+    expect([checkpointsBefore(rows, 'c_1', 2), checkpointsBefore(rows, 'c_9', 2)]).toEqual([[], []]);
+    expect(checkpointsBefore(rows, 'c_4', 0)).toEqual([]);
+  });
+  it('is in the request unless it is a single one', () => {
+    expect(requestOf(filled()).checkpoints).toBeUndefined();
+    expect(requestOf(filled({ others: ['c_3'] })).checkpoints).toEqual(['c_3']);
+    const [most] = ENSEMBLES.map(([count]) => Number(count)).sort((a, b) => b - a);
+    expect(most! <= Number(/maxItems: (\d+)/.exec(members.get('checkpoints')!)![1])).toBe(true);
   });
 });
 

@@ -130,6 +130,17 @@ async function checkSamples(page, options) {
   await page.selectOption('#translate-search', 'beam');
 }
 
+async function checkEnsemble(page) {
+  const [single] = await best(page);
+  assert.match(single, /\S/);
+  await page.selectOption('#translate-ensemble', '2');
+  const asked = await requestOf(page, () => button(page, 'Translate').click());
+  assert.equal(asked.checkpoints.length, 2);
+  await until('it says of how many', async () => /^in .* by 3 checkpoints$/.test(await said(page)));
+  assert.match((await best(page))[0], /^das cate /);
+  await page.selectOption('#translate-ensemble', '0');
+}
+
 async function checkPrefix(page) {
   await page.fill('#translate-prefix', '\ndas hou');
   await translate(page);
@@ -178,6 +189,7 @@ export async function useTranslateBox(page, options) {
   await checkAlignment(page, options);
   await checkMatrix(page, options);
   await checkSamples(page, options);
+  await checkEnsemble(page);
   await checkPrefix(page);
   await checkTags(page, options);
   await page.fill('#translate-text', TEXT);

@@ -64,6 +64,28 @@ export const ALIGNMENTS: readonly (readonly [AlignmentKind, string])[] = [
 export const unitsOf = (alignment: AlignmentKind): Units =>
   alignment === 'none' || alignment === 'words' ? 'words' : 'pieces';
 
+/// How many checkpoints before the chosen one translate with it as an ensemble.
+export const ENSEMBLES: readonly (readonly [string, string])[] = [
+  ['0', 'alone'],
+  ['1', 'with the one before'],
+  ['2', 'with the 2 before'],
+  ['4', 'with the 4 before'],
+];
+
+/// The ids of up to `count` checkpoints before the chosen one, the newest first.
+export function checkpointsBefore(
+  rows: readonly { id: string; update: number }[],
+  chosen: string,
+  count: number,
+): string[] {
+  const own = rows.find(({ id }) => id === chosen);
+  return rows
+    .filter(({ update }) => own && update < own.update)
+    .sort((one, other) => other.update - one.update)
+    .slice(0, count)
+    .map(({ id }) => id);
+}
+
 /// The options of a filled-in form.
 export type Filled = {
   search: SearchKind;
@@ -74,6 +96,7 @@ export type Filled = {
   scores: boolean;
   alignment: AlignmentKind;
   markup: Value<'markup'>;
+  others: readonly string[]; // ids of checkpoints that translate with the chosen one
 };
 
 export const linesOf = (text: string): string[] =>
@@ -114,6 +137,7 @@ export function requestOf(filled: Filled): Request {
   if (filled.scores) request[unitsOf(alignment) === 'words' ? 'word_scores' : 'piece_scores'] = true;
   if (alignment !== 'none') request.alignment = alignment === 'soft' ? 'soft' : 'hard';
   if (markup !== 'none') request.markup = markup;
+  if (filled.others.length > 0) request.checkpoints = [...filled.others];
   return request;
 }
 

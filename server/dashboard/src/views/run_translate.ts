@@ -5,6 +5,8 @@ import {
   ALIGNMENTS,
   type AlignmentKind,
   applies,
+  checkpointsBefore,
+  ENSEMBLES,
   type Filled,
   linesOf,
   MARKUPS,
@@ -61,7 +63,7 @@ const numberFields = (search: SearchKind, more: boolean): Child =>
 type Mode = { search: SearchKind; alignment: AlignmentKind; markup: Filled['markup'] };
 
 /// The options of a filled-in form.
-function filledOf(form: HTMLFormElement, mode: Mode): Filled {
+function filledOf(form: HTMLFormElement, mode: Mode, others: readonly string[]): Filled {
   const field = (name: string): HTMLInputElement | null => form.querySelector(`#${idOf(name)}`);
   const numbers: Filled['numbers'] = {};
   for (const name of Object.keys(NUMBERS) as (keyof Filled['numbers'])[]) {
@@ -70,7 +72,7 @@ function filledOf(form: HTMLFormElement, mode: Mode): Filled {
   }
   const text = (name: string): string => field(name)?.value ?? '';
   const [prefix, terms] = [text('prefix'), text('terms')];
-  return { ...mode, numbers, text: text('text'), prefix, terms, scores: field('words')?.checked ?? false };
+  return { ...mode, numbers, text: text('text'), prefix, terms, scores: field('words')?.checked ?? false, others };
 }
 
 const area = (name: string, rows: number, placeholder?: string): HTMLElement =>
@@ -135,7 +137,8 @@ class TranslateBox implements Section {
   private async translate(form: HTMLFormElement): Promise<void> {
     if (this.busy || this.data.checkpoints.length === 0) return;
     const { owner, mode } = this;
-    const filled = filledOf(form, mode);
+    const count = Number(form.querySelector<HTMLSelectElement>('#translate-ensemble')!.value);
+    const filled = filledOf(form, mode, checkpointsBefore(this.data.checkpoints, this.chosen, count));
     const lines = linesOf(filled.text);
     if (lines.length === 0) return owner.say('Enter a sentence first.');
     if (lines.length > MAX_LINES) return owner.say(`At most ${MAX_LINES} lines at once, found ${lines.length}.`);
@@ -165,8 +168,10 @@ class TranslateBox implements Section {
       [this.views, this.found] = [views, found];
       this.owner.draw();
     });
+    const others = request.checkpoints?.length ?? 0;
+    const models = others > 0 ? ` by ${others + 1} checkpoints` : '';
     const seed = request.seed == null ? '' : `, seed ${request.seed}`;
-    this.owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}${seed}`;
+    this.owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}${models}${seed}`;
   }
 
   private readonly submit = instead((event) => void this.translate(event.currentTarget as HTMLFormElement));
@@ -201,6 +206,7 @@ class TranslateBox implements Section {
         'Checkpoint of update',
         h('select', { id: 'translate-with', onchange: pick }, choicesOf(this.data, this.chosen)),
       ),
+      labelled('ensemble', h('select', { id: 'translate-ensemble' }, options(ENSEMBLES, '0')), true),
       labelled('by', h('select', { id: 'translate-search', onchange: choose }, options(SEARCHES, search))),
       numberFields(search, false),
     );
