@@ -251,14 +251,9 @@ Pool::Endings Pool::translate_batch(Slot& slot, Running& running) {
 
 NmtProcess::LineStatus Pool::load_process(Slot& slot, Running& running) {
   const Job& job = *running.parts.front().job;
-  std::vector<std::string> words = {"translate",
-                                    "--serve",
-                                    "--end-with-parent",
-                                    "--memory-mb",
-                                    std::to_string(options_.memory_mb),
-                                    "--threads",
-                                    std::to_string(options_.threads)};
-  for (std::string& word : job.models.arguments()) words.push_back(std::move(word));
+  std::vector<std::string> words = job.models.arguments();
+  words.insert(words.begin(), {"translate", "--serve", "--end-with-parent", "--memory-mb",
+                               std::to_string(options_.memory_mb), "--threads", std::to_string(options_.threads)});
   auto process = std::make_unique<NmtProcess>(options_.program, std::move(words));
   {
     const std::lock_guard lock(mutex_);
