@@ -77,6 +77,20 @@ async function checkAlignment(page, options) {
   await page.emulateMedia({ colorScheme: 'light' });
 }
 
+/// A source that the vocabulary cannot write, or that looks like a tag, is shown as it is, above the words that the model has read.
+async function checkStrangeText(page) {
+  const strange = 'the old 猫 🙂 sees <b>the</b> dog .';
+  await page.fill('#translate-text', strange);
+  await translate(page);
+  const line = page.locator('.translations li').first();
+  await until('its words', async () => (await line.locator('.words').count()) === 2);
+  assert.ok((await line.locator('p').first().innerText()).startsWith(strange));
+  assert.equal(await line.locator('b').count(), 0);
+  await line.locator('.words').first().locator('.word').last().hover();
+  assert.match(await line.locator('.word-detail').innerText(), /: (becomes|aligned with nothing)/);
+  await page.fill('#translate-text', TEXT);
+}
+
 /// The matrix of a soft alignment, of pieces, each row of which sums to 100 % but for rounding.
 async function checkMatrix(page, options) {
   await page.selectOption('#translate-alignment', 'soft');
@@ -187,6 +201,7 @@ export async function useTranslateBox(page, options) {
   await page.locator('.translate summary').click();
   await checkGlossary(page);
   await checkAlignment(page, options);
+  await checkStrangeText(page);
   await checkMatrix(page, options);
   await checkSamples(page, options);
   await checkEnsemble(page);

@@ -186,7 +186,7 @@ export class LineView {
       units.map((unit) => unit.text),
     );
     if (units.length === 0) return text;
-    if (!places) return which === SOURCE ? this.row(units, which) : [text, h('br'), this.row(units, which)];
+    if (!places) return [text, h('br'), this.row(units, which)];
     let end = 0;
     const content = places.map(([from, to], at) => {
       const gap = text.slice(end, from);
