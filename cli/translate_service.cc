@@ -300,7 +300,7 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
     std::string now = text();
     if (now == std::exchange(line.shown, now)) return;
     json::object part = line.part();
-    part["text"] = std::move(now);
+    part["text"] = now;
     write(part);
   };
   for (OpenRequest& open : requests) {
