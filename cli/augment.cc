@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <set>
 
 #include "base/digest.h"
@@ -70,6 +71,14 @@ class Augmentation {
   /// Whether a run with the same options has made everything. Throws UsageFailure if the files are others.
   bool complete() const {
     const auto found = whole_.stored();
+    if (const std::string other = other_part(); !other.empty()) {
+      if (!found || !found->complete) {
+        throw UsageFailure(
+            fmt::format("--shard: found {}, which {} {} would not use, expected the same number or no such file", other,
+                        shard_.count, shard_.count == 1 ? "part" : "parts"));
+      }
+      spdlog::warn("{}: a part that nothing uses: {} is complete", other, arguments_.output);
+    }
     if (found) {
       require_same(found->made_of, made_of_, whole_.progress());
       if (!found->complete && shard_.count > 1) {
@@ -100,6 +109,7 @@ class Augmentation {
   AugmentCounts append(const PairFiles& files, const std::vector<std::string>& lines,
                        const std::vector<Translation>& translations) const;
   std::optional<PairProgress> all_parts() const;
+  std::string other_part() const;
 
   const AugmentArguments& arguments_;
   Shard shard_;
@@ -165,6 +175,26 @@ std::optional<PairProgress> Augmentation::all_parts() const {
     all.counts.add(found->counts);
   }
   return all;
+}
+
+/// The first file of a part that was made with another number of shards, which nothing would join or remove; empty if
+/// there is none.
+std::string Augmentation::other_part() const {
+  static const std::regex form("[0-9]+-of-([0-9]+)\\.(source|target|augment\\.json)");
+  const std::filesystem::path whole(arguments_.output);
+  const std::string stem = whole.filename().string() + ".";
+  std::string first;
+  std::error_code absent;
+  const auto folder = whole.has_parent_path() ? whole.parent_path() : std::filesystem::path(".");
+  for (const auto& entry : std::filesystem::directory_iterator(folder, absent)) {
+    const std::string name = entry.path().filename().string();
+    std::smatch parts;
+    const std::string rest = name.starts_with(stem) ? name.substr(stem.size()) : "";
+    if (!std::regex_match(rest, parts, form) || parts[1] == fmt::format("{}", shard_.count)) continue;
+    const std::string file = (whole.parent_path() / name).string();
+    if (first.empty() || file < first) first = file;
+  }
+  return first;
 }
 
 void Augmentation::join() const {

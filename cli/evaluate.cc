@@ -23,6 +23,7 @@
 #include "nmt/data/manifest.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
+#include "nmt/metrics/significance.h"
 
 namespace babelring {
 
@@ -88,6 +89,7 @@ std::int64_t sentences_of(const EvaluationSet& set) {
 struct Scores {
   json::object figures;  // as printed with --json
   std::vector<std::string> hypotheses;
+  std::vector<Resamples> resamples;  // by BLEU and chrF; empty unless the evaluation is reported
 };
 
 /// The search of the options. For a watched run it is that of the run's validations unless given, so that one chart can
@@ -101,21 +103,34 @@ TranslateOptions search_of(const EvaluateArguments& arguments, const LoadedModel
   return search;
 }
 
-/// BLEU with the tokenizer of the options; for a watched run with that of the run's validations unless given.
-Bleu bleu_of(const EvaluateArguments& arguments, const TrainConfig& config, const EvaluationSet& set) {
+/// The tokenizer is that of the options; for a watched run that of the run's validations unless given.
+BleuOptions bleu_options(const EvaluateArguments& arguments, const TrainConfig& config, const EvaluationSet& set) {
   const bool of_run = !arguments.watched.empty() && arguments.tokenize->count() == 0;
   const TokenizerChoice choice =
       of_run ? TokenizerChoice{.tokenizer = config.validation.tokenizer} : arguments.tokenizer;
-  return Bleu({.tokenizer = resolved(choice.tokenizer, set.references),
-               .segmenter = choice.segmenter,
-               .lowercase = arguments.lowercase});
+  return {.tokenizer = resolved(choice.tokenizer, set.references),
+          .segmenter = choice.segmenter,
+          .lowercase = arguments.lowercase};
+}
+
+/// By which the server compares the evaluation with the run's best validation.
+std::vector<Resamples> resamples_by(const MetricOptions& options, const std::vector<std::string>& hypotheses,
+                                    const std::vector<std::string>& references) {
+  std::vector<Resamples> resamples;
+  for (const MetricKind kind : {MetricKind::bleu, MetricKind::chrf}) {
+    const std::unique_ptr<const Metric> metric = make_metric(kind, options);
+    resamples.push_back(resamples_of(SentenceStatistics(*metric, hypotheses, {references}), references));
+  }
+  return resamples;
 }
 
 Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                 Backend& backend) {
   std::optional<AtomicFile> output;  // opened first, so that an invalid path fails before minutes of work
   if (!arguments.output.empty()) output.emplace(arguments.output);
-  const Bleu bleu = bleu_of(arguments, loaded.config, set);
+  const MetricOptions metric{.bleu = bleu_options(arguments, loaded.config, set),
+                             .chrf = {.lowercase = arguments.lowercase}};
+  const Bleu bleu(metric.bleu);
   const TranslateOptions search = search_of(arguments, loaded);
   SetScores scores = score_set(loaded, set, bleu, &search, backend);
   const std::vector<std::string>& hypotheses = scores.hypotheses;
@@ -124,7 +139,7 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
     for (const std::string& hypothesis : hypotheses) output->write(hypothesis + "\n");
     output->commit();
   }
-  const Chrf chrf({.lowercase = arguments.lowercase});
+  const Chrf chrf(metric.chrf);
   const BleuScore score = bleu.corpus(hypotheses, {set.references});
   if (const std::string doubt = doubt_of_tokenizer(score.score, sums.correct / sums.tokens); !doubt.empty()) {
     spdlog::warn("{}: {} (--tokenize is {})", set.name, doubt, bleu.tokenizer_name());
@@ -148,7 +163,9 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
                           {"precision", name_of(arguments.model.precision)},
                           {"seconds", scores.seconds},
                           {"sentences_per_second", static_cast<double>(sentences_of(set)) / scores.seconds}};
-  return {std::move(figures), std::move(scores.hypotheses)};
+  Scores all{std::move(figures), std::move(scores.hypotheses), {}};
+  if (!arguments.report_to.empty()) all.resamples = resamples_by(metric, all.hypotheses, set.references);
+  return all;
 }
 
 void print_report(const json::object& report) {
@@ -209,7 +226,7 @@ void run_evaluate(const EvaluateArguments& arguments) {
     print_report(scores.figures);
   }
   std::fflush(stdout);  // print the figures even if the server is unreachable
-  if (report) report->send(scores.figures, samples_of(set, scores.hypotheses, *loaded.vocabulary));
+  if (report) report->send(scores.figures, samples_of(set, scores.hypotheses, *loaded.vocabulary), scores.resamples);
 }
 
 /// The name under which the evaluations of a run are reported.

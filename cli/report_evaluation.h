@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/records/resamples.h"
 #include "client/api_client.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
@@ -67,9 +68,10 @@ class EvaluationReport {
   /// Logs a warning if the checkpoint is from another run.
   void compare(const json::object& checkpoint_state) const;
 
-  /// Posts `figures`, the object that `nmt evaluate --json` prints, with samples, and logs the success. Throws Failure
+  /// Posts `figures`, the object that `nmt evaluate --json` prints, with samples, and logs the success; with
+  /// `resamples` also how much better that is than the run's best validation, if the texts are the same. Throws Failure
   /// if the server refuses it.
-  void send(const json::object& figures, json::array samples);
+  void send(const json::object& figures, json::array samples, const std::vector<Resamples>& resamples = {});
 
  private:
   ApiClient api_;

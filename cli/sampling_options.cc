@@ -41,6 +41,12 @@ std::vector<TranslateOption> sampling_options(TranslateChoices& choices) {
       {"mbr-samples", "samples of --mbr", &samples.mbr_samples, 2, 1000, 100}};
 }
 
+void drop_unused(SampleChoices& samples) {
+  if (!samples.sample && !samples.mbr) samples = SampleChoices();
+  if (!samples.mbr) samples.mbr_samples = SampleChoices().mbr_samples;
+  if (samples.mbr) samples.gumbel = false;  // its samples are independent
+}
+
 void choose_search(TranslateChoices& choices, bool beam_given) {
   const SampleChoices& samples = choices.samples;
   DrawOptions draw = samples.draw;

@@ -114,19 +114,21 @@ void open_output(const TranslateArguments& arguments, std::ofstream& file) {
   if (!file) fail("{}: cannot be written: {}", arguments.output, std::strerror(errno));
 }
 
-/// The prefixes of the next lines of the input. Throws Failure if the file of prefixes has fewer or more lines.
+/// The prefixes of the next lines of the input.
 class PrefixInput {
  public:
   explicit PrefixInput(const std::string& file) : file_(file), input_(file, Invalid::fail) {}
 
+  /// Fewer at the end and before a line that cannot be read; the next call then throws Failure.
   std::vector<Prefix> next(std::size_t lines) {
     std::vector<Prefix> prefixes;
     for (std::string& text : input_.next(static_cast<std::int64_t>(lines))) {
       prefixes.push_back({std::move(text), fmt::format("{}:{}", file_, ++read_)});
     }
-    if (prefixes.size() < lines) fail("{}: found {} lines, expected one for each line of the input", file_, read_);
+    if (prefixes.empty()) fail("{}: found {} lines, expected one for each line of the input", file_, read_);
     return prefixes;
   }
+  /// Throws Failure if the file has more lines.
   void require_end() {
     if (!input_.next(1).empty()) {
       fail("{}: found more than {} lines, expected one for each line of the input", file_, read_);
@@ -152,6 +154,24 @@ std::optional<std::string> read_marked(const std::string& name, std::int64_t num
   return std::nullopt;
 }
 
+/// Translates lines, of which the first has this number, from 0, with their prefixes. A line whose prefix cannot be
+/// ends them: then `fault` says why, and the translations are those of the lines before.
+std::vector<Translation> translate_prefixed(Translator& translator, const Vocabulary& vocabulary,
+                                            const std::vector<std::string>& lines, std::span<const Prefix> prefixes,
+                                            const TranslateOptions& options, std::int64_t number,
+                                            std::optional<std::string>& fault) {
+  std::vector<std::vector<std::int32_t>> ids;
+  for (std::size_t i = 0; i < prefixes.size(); ++i) ids.push_back(vocabulary.encode(lines[i]));
+  const std::vector<std::span<const std::int32_t>> sources(ids.begin(), ids.end());
+  SourceLines whole{.ids = sources, .texts = lines, .prefixes = prefixes, .first = number};
+  if (auto wrong = translator.wrong_prefix(whole, options)) {
+    fault = std::move(wrong->reason);
+    whole.ids = whole.ids.first(wrong->line);
+    whole.prefixes = whole.prefixes.first(wrong->line);
+  }
+  return translator.translate_lines(whole, options);
+}
+
 void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
                      const TranslateOptions& options, TranslationOutput& output, std::ostream& out) {
   // At a terminal translate line by line. For files use large buffers, sorted by length, which is faster.
@@ -162,11 +182,13 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
   std::optional<PrefixInput> prefixes;
   if (!arguments.prefix.empty()) prefixes.emplace(arguments.prefix);
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
-    const std::vector<Prefix> begin = prefixes ? prefixes->next(lines.size()) : std::vector<Prefix>();
     std::optional<std::string> fault;
     std::vector<Translation> translations;
-    if (arguments.model.search.markup == MarkupForm::none) {
-      translations = translator.translate(lines, options, begin, number);
+    if (prefixes) {
+      const std::vector<Prefix> begin = prefixes->next(lines.size());
+      translations = translate_prefixed(translator, output.vocabulary(), lines, begin, options, number, fault);
+    } else if (arguments.model.search.markup == MarkupForm::none) {
+      translations = translator.translate(lines, options, {}, number);
     } else {
       std::vector<MarkedLine> marked;
       fault = read_marked(input.name(), number + 1, lines, arguments.model.search.markup, marked);
@@ -183,6 +205,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
            errno == 0 ? "" : fmt::format(": {}", std::strerror(errno)));
     }
     if (fault) throw UsageFailure(*fault);
+    if (translations.size() < lines.size()) prefixes->next(1);  // throws the reason
   }
   if (prefixes) prefixes->require_end();
   counts.report();

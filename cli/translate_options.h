@@ -78,6 +78,9 @@ std::vector<TranslateOption> answer_options(TranslateChoices& choices);
 
 /// The options of samples, likewise.
 std::vector<TranslateOption> sampling_options(TranslateChoices& choices);
+/// Gives the options of samples that are without effect here their first values: all, unless it samples. So those of a
+/// command line that serves are for the requests that sample, and no contradiction in others.
+void drop_unused(SampleChoices& samples);
 /// Turns `choices.samples` into options of `choices.translate`. `beam_given`: the command line or request names a beam.
 /// Throws UsageFailure if they do not go together.
 void choose_search(TranslateChoices& choices, bool beam_given);

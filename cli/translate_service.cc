@@ -108,12 +108,16 @@ TranslationService::~TranslationService() = default;
 
 /// Parses a request; without limits if it has the process to itself. Throws UsageFailure that names the member that is
 /// refused, Refusal for a line that is too long.
-TranslationService::OpenRequest TranslationService::open(const json::object& object, bool limited) const {
+TranslationService::OpenRequest TranslationService::open(const json::object& object, bool limited) {
   const std::int64_t max_pieces = limited ? default_max_pieces : std::numeric_limits<std::int64_t>::max();
   const std::size_t lines = limited ? max_lines : std::numeric_limits<std::size_t>::max();
   OpenRequest open{.id = 0, .text = {}, .prefixes = {}, .choices = usual_, .options = {}, .max_pieces = max_pieces};
   const std::vector<TranslateOption> search = search_options(open.choices), answer = answer_options(open.choices),
                                      samples = sampling_options(open.choices);
+  for (const char* name : {"sample", "mbr"}) {
+    if (const json::value* value = object.if_contains(name)) read_member(name, *value, samples);
+  }
+  drop_unused(open.choices.samples);  // the request's own are read after that, and refused if they are without effect
   bool has_text = false;
   for (const auto& [name, value] : object) {
     if (name == "id") {
@@ -141,7 +145,9 @@ TranslationService::OpenRequest TranslationService::open(const json::object& obj
   name_prefixes(open);
   open.choices.translate.check();
   open.options = options_with(open.choices, ensemble_);
+  open.options.check();
   encode(open);
+  refuse_wrong_prefix(open);
   return open;
 }
 
@@ -158,6 +164,15 @@ void TranslationService::name_prefixes(OpenRequest& open) {
   for (std::size_t i = 0; i < open.prefixes.size(); ++i) {
     open.prefixes[i].place = fmt::format("prefix[{}]", open.first + static_cast<std::int64_t>(i));
   }
+}
+
+/// Throws UsageFailure that names a prefix that cannot be, so that the requests beside this one are translated
+/// together.
+void TranslationService::refuse_wrong_prefix(const OpenRequest& open) {
+  if (!open.marked.empty()) return;
+  const std::vector<std::span<const std::int32_t>> sources(open.ids.begin(), open.ids.end());
+  const auto wrong = translator_.wrong_prefix({.ids = sources, .prefixes = open.prefixes}, open.options);
+  if (wrong) throw UsageFailure(wrong->reason);
 }
 
 /// Adds the texts of a line with tags to those of the request.
@@ -236,12 +251,12 @@ void TranslationService::answer_line(const std::string& line, const Write& write
     const auto others =
         std::stable_partition(rest.begin(), rest.end(), [&](const OpenRequest& one) { return one.options == options; });
     const auto equal = static_cast<std::size_t>(others - rest.begin());
-    translate_group(rest.first(equal), write);
+    translate(rest.first(equal), write);
     rest = rest.subspan(equal);
   }
 }
 
-void TranslationService::take(const json::value& value, std::vector<OpenRequest>& opened, const Write& write) const {
+void TranslationService::take(const json::value& value, std::vector<OpenRequest>& opened, const Write& write) {
   if (!value.is_object()) return write(error_json(0, {"bad_request", "expected a JSON object"}));
   const json::value* id = value.get_object().if_contains("id");
   const std::int64_t number = id != nullptr && id->is_int64() ? id->get_int64() : 0;
@@ -265,18 +280,7 @@ std::optional<Translation> TranslationService::joined(OpenRequest& open, std::si
   return joined_translation(open.marked[at], texts, vocabulary(), open.options.beam.n_best);
 }
 
-/// Translates requests with equal options. One that is refused with its model, as a prefix may be, leaves the others to
-/// be translated one by one: it is found before anything is written.
-void TranslationService::translate_group(std::span<OpenRequest> requests, const Write& write) {
-  try {
-    translate(requests, write);
-  } catch (const UsageFailure& failure) {
-    if (requests.size() == 1) return write(error_json(requests.front().id, {"bad_request", failure.what()}));
-    for (OpenRequest& request : requests) translate_group({&request, 1}, write);
-  }
-}
-
-/// Throws UsageFailure, before it writes anything, if a request is refused.
+/// Translates requests with equal options.
 void TranslationService::translate(std::span<OpenRequest> requests, const Write& write) {
   struct Line {
     OpenRequest& open;
@@ -296,7 +300,7 @@ void TranslationService::translate(std::span<OpenRequest> requests, const Write&
     std::string now = text();
     if (now == std::exchange(line.shown, now)) return;
     json::object part = line.part();
-    part["text"] = std::move(now);
+    part["text"] = now;
     write(part);
   };
   for (OpenRequest& open : requests) {
@@ -347,6 +351,9 @@ void apply_limits(const ServiceLimits& limits) {
 
 void serve_translations(const ModelOptions& model, const ServiceLimits& limits, std::istream& in, std::ostream& out) {
   apply_limits(limits);
+  TranslateChoices usual = model.search;
+  drop_unused(usual.samples);
+  choose_search(usual, false);  // a beam is for the requests that search
   const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
   const LoadedEnsemble ensemble = model.load_ensemble(*backend);
   const LoadedModel& loaded = ensemble.models.front();

@@ -40,13 +40,13 @@ class TranslationService {
 
  private:
   struct OpenRequest;
-  OpenRequest open(const json::object& object, bool limited) const;
+  OpenRequest open(const json::object& object, bool limited);
   static void name_prefixes(OpenRequest& open);
   void encode(OpenRequest& open) const;
+  void refuse_wrong_prefix(const OpenRequest& open);
   void add_marked(OpenRequest& open, const std::string& line) const;
   std::optional<Translation> joined(OpenRequest& open, std::size_t text, const Translation& translation) const;
-  void take(const json::value& value, std::vector<OpenRequest>& opened, const Write& write) const;
-  void translate_group(std::span<OpenRequest> requests, const Write& write);
+  void take(const json::value& value, std::vector<OpenRequest>& opened, const Write& write);
   void translate(std::span<OpenRequest> requests, const Write& write);
   const Vocabulary& vocabulary() const { return *ensemble_.models.front().vocabulary; }
 

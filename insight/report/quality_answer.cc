@@ -82,8 +82,22 @@ AnswerTable evaluation_table(const std::string& set, const std::vector<const Eva
   return table;
 }
 
-void describe_translations(const QualityCurve& sacrebleu, const QualityCurve& forced, const std::string& signature,
-                           Answer& answer) {
+/// Whether the last validation that translated differs from the best before it by more than the choice of the sentences
+/// explains.
+void describe_significance(const std::vector<const EvalRecord*>& evals, Answer& answer) {
+  const auto last = std::find_if(evals.rbegin(), evals.rend(),
+                                 [](const EvalRecord* eval) { return std::isfinite(eval->above_best.difference); });
+  if (last == evals.rend()) return;
+  const ScoreDifference& found = (*last)->above_best;
+  answer.text += fmt::format("The last that is compared, after update {}, is {}, the best before it{}. ",
+                             count_words(static_cast<double>((*last)->update)), difference_to_best(**last),
+                             std::isfinite(found.p_value) ? ", by paired bootstrap" : "");
+  answer.add("last_above_best", found.difference, "BLEU");
+  if (std::isfinite(found.p_value)) answer.add("p_value", found.p_value);
+}
+
+void describe_translations(const std::vector<const EvalRecord*>& evals, const QualityCurve& sacrebleu,
+                           const QualityCurve& forced, const std::string& signature, Answer& answer) {
   answer.text += sacrebleu.words("sacreBLEU of translations", 2) + forced.words("Teacher-forced BLEU", 2);
   if (!forced.values.empty()) {
     answer.text +=
@@ -92,6 +106,7 @@ void describe_translations(const QualityCurve& sacrebleu, const QualityCurve& fo
   }
   if (sacrebleu.values.empty()) answer.text += "No validation translated, so sacreBLEU is unknown. ";
   if (!signature.empty()) answer.text += "Signature: " + signature + ". ";
+  describe_significance(evals, answer);
   if (!sacrebleu.values.empty()) answer.add("last_sacrebleu", sacrebleu.values.back());
   if (!forced.values.empty()) answer.add("last_teacher_forced_bleu", forced.values.back());
 }
@@ -180,7 +195,7 @@ Answer quality_over_time(const RunHistory& history) {
   if (sequences) {
     describe_excess(evals, excess, answer);
   } else {
-    describe_translations(sacrebleu, forced, signature, answer);
+    describe_translations(evals, sacrebleu, forced, signature, answer);
   }
   describe_left_out(comparable.left_out, other_bleu, answer);
   loss.plot("Validation loss", "nll, nats per target token", answer);

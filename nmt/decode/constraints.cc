@@ -161,13 +161,12 @@ void Constraints::apply(const Met& met, std::span<const std::int32_t> ids, std::
   for (std::size_t i = 0; i < allowed.size(); ++i) log_probabilities[allowed[i]] = kept[i];
 }
 
-void require_prefix(std::string_view text, const std::string& place, const Vocabulary& vocabulary,
-                    const PieceTexts& texts, Constraints& constraints) {
+std::optional<std::string> require_prefix(std::string_view text, const std::string& place, const Vocabulary& vocabulary,
+                                          const PieceTexts& texts, Constraints& constraints) {
   std::vector<std::int32_t> ids = vocabulary.encode(text, TextSide::target);
-  if (ids.empty()) return;
+  if (ids.empty()) return std::nullopt;
   if (!texts.joined(ids)) {
-    throw UsageFailure(
-        fmt::format("{}: found '{:.200}', which has characters that the vocabulary lacks", place, printable(text)));
+    return fmt::format("{}: found '{:.200}', which has characters that the vocabulary lacks", place, printable(text));
   }
   std::size_t last = ids.size() - 1;  // the first piece of the last word
   while (last > 0 && !texts.text(ids[last]).starts_with(space_text)) --last;
@@ -178,6 +177,7 @@ void require_prefix(std::string_view text, const std::string& place, const Vocab
   }
   ids.resize(last);
   constraints.set_prefix(std::move(ids), std::move(rest));
+  return std::nullopt;
 }
 
 }  // namespace babelring

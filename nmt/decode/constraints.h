@@ -87,10 +87,11 @@ class Constraints {
   std::vector<std::vector<std::int32_t>> phrases_;
 };
 
-/// The constraint of a translation that begins with `text`: with the pieces of its complete words, and with the text of
-/// the last one, which may be the beginning of a word; a space at the end completes that. An empty text asks for
-/// nothing. Throws UsageFailure that begins with `place` if the vocabulary lacks a character.
-void require_prefix(std::string_view text, const std::string& place, const Vocabulary& vocabulary,
-                    const PieceTexts& texts, Constraints& constraints);
+/// Adds the constraint that a translation begins with `text`: with the pieces of its complete words, and with the text
+/// of the last one, which may be the beginning of a word; a space at the end completes that. An empty text asks for
+/// nothing. Returns nothing, or a line that begins with `place` if the vocabulary lacks a character.
+[[nodiscard]] std::optional<std::string> require_prefix(std::string_view text, const std::string& place,
+                                                        const Vocabulary& vocabulary, const PieceTexts& texts,
+                                                        Constraints& constraints);
 
 }  // namespace babelring

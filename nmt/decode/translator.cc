@@ -193,24 +193,40 @@ void Translator::add_line(Work& work, std::size_t line) {
   if (has_prefix || options.glossary != nullptr) constrain(work.translations.back(), own, options, prefix);
 }
 
+/// Constrains the first part of a line. Returns nothing, or why the prefix cannot be one.
+std::optional<std::string> Translator::begin_with(const Prefix& prefix, std::int64_t max_length,
+                                                  Constraints& constraints) {
+  if (auto reason = require_prefix(prefix.text, prefix.place, vocabulary_, texts(), constraints)) return reason;
+  if (constraints.prefix_pieces() < max_length) return std::nullopt;  // </s> is one more
+  return fmt::format(
+      "{}: found {} pieces, expected fewer than max-length-factor and max-length-extra allow for this line, {}",
+      prefix.place, constraints.prefix_pieces(), max_length);
+}
+
+std::optional<Translator::WrongPrefix> Translator::wrong_prefix(const SourceLines& lines,
+                                                                const TranslateOptions& options) {
+  for (std::size_t line = 0; line < lines.prefixes.size(); ++line) {
+    if (lines.prefixes[line].text.empty() || lines.ids[line].empty()) continue;
+    const SplitSource split = split_source(lines.ids[line], vocabulary_, options.max_source_pieces, LineSize());
+    Constraints constraints(texts());
+    const std::int64_t max_length = options.beam.max_length(std::ssize(split.parts.front()));
+    if (auto reason = begin_with(lines.prefixes[line], max_length, constraints)) return WrongPrefix{line, *reason};
+  }
+  return std::nullopt;
+}
+
 /// Sets the constraints of a line's parts by its prefix and the terms that occur in them. A term that does not fit into
 /// the maximum length, beside those before, is left out.
 void Translator::constrain(Translation& translation, std::span<Part> parts, const TranslateOptions& options,
                            const Prefix* prefix) {
-  if (!texts_) texts_.emplace(vocabulary_);
   std::vector<bool> found(options.glossary == nullptr ? 0 : options.glossary->size());
   for (Part& part : parts) {
-    Constraints constraints(*texts_);
+    Constraints constraints(texts());
     std::int64_t pieces = 1;  // with </s>
     const std::int64_t max_length = options.beam.max_length(std::ssize(part.source));
     if (prefix != nullptr && &part == parts.data()) {
-      require_prefix(prefix->text, prefix->place, vocabulary_, *texts_, constraints);
+      if (auto reason = begin_with(*prefix, max_length, constraints)) throw UsageFailure(*reason);
       pieces += constraints.prefix_pieces();
-      if (pieces > max_length) {
-        throw UsageFailure(fmt::format(
-            "{}: found {} pieces, expected fewer than max-length-factor and max-length-extra allow for this line, {}",
-            prefix->place, pieces - 1, max_length));
-      }
     }
     const auto occurring =
         options.glossary == nullptr

@@ -138,10 +138,18 @@ class Translator {
   std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
                                          const TranslateOptions& options);
   /// Translates lines with all that is known of each. A line with a prefix is split only if it has more than
-  /// max_source_pieces; then its first part has the prefix. Throws UsageFailure, before it calls `follower`, if a
-  /// prefix cannot be or fills the maximum length.
+  /// max_source_pieces; then its first part has the prefix. Throws UsageFailure, before it calls `follower`, for a
+  /// wrong_prefix().
   std::vector<Translation> translate_lines(const SourceLines& lines, const TranslateOptions& options,
                                            const TranslationFollower& follower = {});
+
+  /// The first line whose prefix the vocabulary cannot write, or fills the maximum length; nothing if all lines can be
+  /// translated. A caller that asks before it translates can keep what does not depend on that line.
+  struct WrongPrefix {
+    std::size_t line;
+    std::string reason;  // a line that begins with the prefix's place
+  };
+  std::optional<WrongPrefix> wrong_prefix(const SourceLines& lines, const TranslateOptions& options);
 
   /// Bytes of the packed weights of all models.
   std::size_t packed_bytes() const { return search_.packed_bytes(); }
@@ -150,6 +158,8 @@ class Translator {
   struct Part;
   struct Work;
   void add_line(Work& work, std::size_t line);
+  const PieceTexts& texts() { return texts_ ? *texts_ : texts_.emplace(vocabulary_); }
+  std::optional<std::string> begin_with(const Prefix& prefix, std::int64_t max_length, Constraints& constraints);
   void constrain(Translation& translation, std::span<Part> parts, const TranslateOptions& options,
                  const Prefix* prefix);
   void translate_batch(Work& work, std::span<const std::size_t> batch);

@@ -29,6 +29,28 @@ EvalSample read_sample(const json::value& value, std::size_t index) {
   return sample;
 }
 
+/// The scores of resamples by one metric, as a record has them.
+Resamples read_resamples(const json::value& value, std::size_t index) {
+  constexpr std::size_t max_digest_bytes = 64, max_metric_bytes = 32;
+  Body body(value, fmt::format("resamples/{}/", index));
+  Resamples resamples;
+  resamples.metric = body.required_text("metric", max_metric_bytes);
+  resamples.signature = body.required_text("signature", max_signature_bytes);
+  resamples.references = body.required_text("references", max_digest_bytes);
+  resamples.statistics = body.required_text("statistics", max_digest_bytes);
+  const auto score = body.number("score", 0, 100);
+  if (!score) Body::refuse("score", "expected, but absent");
+  resamples.score = *score;
+  const json::value* scores = body.value("scores");
+  const bool fits = scores != nullptr && scores->is_array() && !scores->get_array().empty() &&
+                    scores->get_array().size() <= max_resamples &&
+                    std::ranges::all_of(scores->get_array(), [](const json::value& one) { return one.is_number(); });
+  if (!fits) Body::refuse("scores", fmt::format("expected an array of 1 to {} numbers", max_resamples));
+  for (const json::value& one : scores->get_array()) resamples.scores.push_back(one.to_number<double>());
+  body.finish();
+  return resamples;
+}
+
 EvalRecord read_eval(const http::Request& request) {
   Body body(request);
   const auto number = [&](const char* name, double max) { return body.number(name, 0, max).value_or(store::absent); };
@@ -54,8 +76,39 @@ EvalRecord read_eval(const http::Request& request) {
       eval.samples.push_back(read_sample(sample, eval.samples.size()));
     }
   }
+  if (const json::value* resamples = body.value("resamples")) {
+    if (!resamples->is_array() || resamples->get_array().size() > max_resampled_metrics) {
+      Body::refuse("resamples", fmt::format("expected an array of at most {}", max_resampled_metrics));
+    }
+    for (const json::value& one : resamples->get_array()) {
+      eval.resamples.push_back(read_resamples(one, eval.resamples.size()));
+    }
+  }
   body.finish();
   return eval;
+}
+
+/// Says in an added evaluation how much better it is by BLEU than the run's best validation, if the texts are the same.
+void compare_with_best(store::Reader& reader, const store::RunRow& run, EvalRecord& eval) {
+  const auto by_bleu = [](const Resamples& one) { return one.metric == "BLEU"; };
+  const auto own = std::ranges::find_if(eval.resamples, by_bleu);
+  if (own == eval.resamples.end()) return;
+  for (const store::BestResamples& best : store::best_resamples(reader, run.number)) {
+    if (!by_bleu(best.resamples)) continue;
+    const auto difference = compare(*own, best.resamples);
+    if (!difference) continue;
+    eval.best_before = best.step;
+    eval.above_best = *difference;
+  }
+}
+
+/// Whether an added evaluation becomes the best one of a run that does not validate itself, see find_run_evals().
+bool becomes_best(const store::RunRow& run, const EvalRecord& eval) {
+  if (!run.best_eval) return true;
+  const json::object best = eval_item(*run.best_eval);
+  if (get_flag(best, "best") || get_text(best, "set") != eval.set) return false;
+  const auto bleu = get_number(best, "sacrebleu");
+  return !bleu || eval.sacrebleu > *bleu || get_text(best, "signature") != eval.signature;
 }
 
 }  // namespace
@@ -154,33 +207,38 @@ http::Response compare_runs(Service& service, const http::Request& request) {
 /// Adds a validation made outside the training run, for example on another set.
 http::Response add_eval(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
+    EvalRecord eval = read_eval(request);
+    bool best = false;
     const store::RunRow run = [&] {
       auto reader = service.store.reader();
       store::RunRow found = require_run(*reader, request);
       const auto known = store::find_commands(reader->database, found.id, found.attempt);
       const auto refusal = known ? store::refuse_reporter(reporter_of(request), found.id, *known) : std::nullopt;
       if (refusal) throw problem_of(refusal->kind, refusal->detail);
+      compare_with_best(*reader, found, eval);
+      best = !eval.resamples.empty() && becomes_best(found, eval);
       return found;
     }();
     Record record;
     record.header.run = run.id;
     record.header.attempt = run.attempt;
     record.header.time_ms = wall_time_ms();
-    record.body = read_eval(request);
+    record.body = std::move(eval);
     access::AuditedRow row(service.audit, request, 201);
     const std::string id = access::write(service.store, [&](store::Database& database) {
       std::string made = store::insert_eval(database, run.number, record);
+      if (best) store::replace_resamples(database, run.number, std::get<EvalRecord>(record.body));
       row.set_created("/api/v1/evals/" + made);
       row.append(database);
       return made;
     });
     row.committed();
     auto reader = service.store.reader();
-    store::EvalRow eval = store::find_eval(*reader, id).value();
-    http::Response response = json_response(eval_item(eval));
+    store::EvalRow stored = store::find_eval(*reader, id).value();
+    http::Response response = json_response(eval_item(stored));
     response.status = 201;
-    eval.samples.clear();
-    service.events.publish(run.id, "eval", to_text(eval_item(eval)));
+    stored.samples.clear();
+    service.events.publish(run.id, "eval", to_text(eval_item(stored)));
     return std::move(response.set("Location", "/api/v1/evals/" + id));
   });
 }

@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <atomic>
 #include <boost/json/array.hpp>
 #include <functional>
@@ -6,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/log.h"
 #include "server/api/body.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
@@ -20,6 +22,8 @@ constexpr std::int64_t max_subwords = 512;  // per line
 constexpr std::int64_t max_beam = 12;
 constexpr std::int64_t max_mbr_samples = 32;  // as many as usual
 constexpr std::size_t max_line_bytes = 16 << 10;
+constexpr std::size_t max_models = 8;  // of an ensemble: each takes the memory and the time of one
+constexpr double max_weight = 1e6;
 
 json::array read_lines(Body& body) {
   const json::value* text = body.value("text");
@@ -41,11 +45,62 @@ json::array read_lines(Body& body) {
   return lines;
 }
 
+/// The other checkpoints of an ensemble, with that of the address, and how they are combined.
+struct Others {
+  std::vector<std::string> ids;
+  std::vector<std::string> options;  // of `nmt translate`
+};
+
+std::string read_weights(const json::value& value, std::size_t models) {
+  std::string text;
+  const bool fits = value.is_array() && value.get_array().size() == models;
+  for (std::size_t i = 0; fits && i < models; ++i) {
+    const json::value& weight = value.get_array()[i];
+    const double number = weight.is_number() ? weight.to_number<double>() : 0;
+    if (number <= 0 || number > max_weight) {
+      Body::refuse("weights",
+                   fmt::format("found {:.100}, expected numbers above 0, up to {}", to_text(weight), max_weight));
+    }
+    text += (i == 0 ? "" : ",") + fmt::format("{}", number);
+  }
+  if (!fits) Body::refuse("weights", fmt::format("expected {} numbers, one of each checkpoint", models));
+  return text;
+}
+
+Others read_others(Body& body, const std::string& own) {
+  Others others;
+  const json::value *list = body.value("checkpoints"), *weights = body.value("weights");
+  const auto combine = body.text("combine", 32);
+  if (list == nullptr) {
+    if (weights != nullptr || combine) Body::refuse(combine ? "combine" : "weights", "found without checkpoints");
+    return others;
+  }
+  const bool fits = list->is_array() && !list->get_array().empty() && list->get_array().size() < max_models &&
+                    std::ranges::all_of(list->get_array(), [](const json::value& id) { return id.is_string(); });
+  if (!fits) Body::refuse("checkpoints", fmt::format("expected an array of 1 to {} ids", max_models - 1));
+  for (const json::value& id : list->get_array()) {
+    std::string other(id.get_string());
+    if (other == own || std::ranges::find(others.ids, other) != others.ids.end()) {
+      Body::refuse("checkpoints", fmt::format("found {:.64} twice", printable(other)));
+    }
+    others.ids.push_back(std::move(other));
+  }
+  if (weights != nullptr) others.options = {"--weights", read_weights(*weights, others.ids.size() + 1)};
+  if (combine) {
+    if (combine != "probabilities" && combine != "logarithms") {
+      Body::refuse("combine", "expected probabilities or logarithms");
+    }
+    others.options.insert(others.options.end(), {"--combine", *combine});
+  }
+  return others;
+}
+
 /// Builds the request line for the translator, which gives omitted options the defaults of `nmt translate`. It knows
 /// them all, with their ranges, and refuses others; here are the limits of a server that many share. A request's size
-/// bounds the rest. Sets `stream` if the client wants events.
-json::object read_request(const http::Request& request, bool& stream) {
+/// bounds the rest. Sets `stream` if the client wants events, and the other checkpoints of an ensemble.
+json::object read_request(const http::Request& request, bool& stream, Others& others) {
   Body body(request);
+  others = read_others(body, request.parameter("checkpoint"));
   stream = body.flag("stream").value_or(false);
   json::object line = {{"text", read_lines(body)}, {"max_subwords", max_subwords}};
   const auto beam = body.integer("beam", 1, max_beam);
@@ -80,10 +135,13 @@ http::Problem problem_of(const translate::JobOutcome& outcome) {
   }
 }
 
-http::Response response_of(const http::Request& request, const std::string& checkpoint, translate::JobOutcome outcome) {
+/// `checkpoints`: of the address, then the others of an ensemble.
+http::Response response_of(const http::Request& request, const std::vector<std::string>& checkpoints,
+                           translate::JobOutcome outcome) {
   if (outcome.status != translate::JobOutcome::Status::done)
     return http::problem_response(problem_of(outcome), request.id);
-  json::object answer = {{"checkpoint", checkpoint}};
+  json::object answer = {{"checkpoint", checkpoints.front()}};
+  if (checkpoints.size() > 1) answer["checkpoints"] = json::array(checkpoints.begin(), checkpoints.end());
   for (auto& [name, value] : outcome.answer) answer.insert_or_assign(name, std::move(value));
   return json_response(answer);
 }
@@ -151,8 +209,8 @@ class TranslationStream : public http::EventSource {
 /// Answers a request with a stream of events, or with a problem if nothing was translated before it.
 class StreamedAnswer {
  public:
-  StreamedAnswer(std::shared_ptr<const http::Request> request, std::string checkpoint, http::Reply reply)
-      : request_(std::move(request)), checkpoint_(std::move(checkpoint)), reply_(std::move(reply)) {}
+  StreamedAnswer(std::shared_ptr<const http::Request> request, std::vector<std::string> checkpoints, http::Reply reply)
+      : request_(std::move(request)), checkpoints_(std::move(checkpoints)), reply_(std::move(reply)) {}
 
   void add(const json::object& part) {
     start();
@@ -160,7 +218,7 @@ class StreamedAnswer {
   }
   void finish(translate::JobOutcome outcome) {
     const bool done = outcome.status == translate::JobOutcome::Status::done;
-    http::Response response = response_of(*request_, checkpoint_, std::move(outcome));
+    http::Response response = response_of(*request_, checkpoints_, std::move(outcome));
     if (!done && !started_) return reply_(std::move(response));
     start();
     stream_->finish(done ? "done" : "error", std::get<std::string>(response.body));
@@ -176,7 +234,7 @@ class StreamedAnswer {
   }
 
   const std::shared_ptr<const http::Request> request_;
-  const std::string checkpoint_;
+  const std::vector<std::string> checkpoints_;
   const http::Reply reply_;
   const std::shared_ptr<TranslationStream> stream_ = std::make_shared<TranslationStream>();
   std::atomic<bool> started_ = false;
@@ -184,25 +242,54 @@ class StreamedAnswer {
 
 }  // namespace
 
+namespace {
+
+/// A checkpoint or an ensemble that translates, held so that nobody removes it.
+struct Chosen {
+  std::vector<std::string> ids;
+  std::string name;  // of its process
+  translate::Models models;
+  std::vector<std::shared_ptr<const void>> held;
+};
+
+Chosen chosen_models(Service& service, const std::string& id, const Others& others) {
+  Chosen chosen{.ids = {id}, .name = "", .models = {}, .held = {}};
+  chosen.ids.insert(chosen.ids.end(), others.ids.begin(), others.ids.end());
+  chosen.name = fmt::format("{}", fmt::join(chosen.ids, "+"));
+  for (const std::string& option : others.options) chosen.name += " " + option;
+  chosen.models.options = others.options;
+  std::string run;
+  for (const std::string& each : chosen.ids) {
+    const store::CheckpointRow row = artifacts::require_checkpoint(service.store, each);
+    if (run.empty()) run = row.run;
+    if (row.run != run) Body::refuse("checkpoints", fmt::format("found {} of another run", row.id));
+    chosen.held.push_back(service.downloads.hold(row.id));
+    chosen.models.folders.push_back(artifacts::folder_of(service.checkpoint_roots, row));
+  }
+  return chosen;
+}
+
+}  // namespace
+
 void translate_text(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-  const store::CheckpointRow checkpoint =
-      artifacts::require_checkpoint(service.store, request->parameter("checkpoint"));
+  const std::string id = artifacts::require_checkpoint(service.store, request->parameter("checkpoint")).id;
   bool stream = false;
-  json::object line = read_request(*request, stream);
-  std::filesystem::path folder = artifacts::folder_of(service.checkpoint_roots, checkpoint);
+  Others others;
+  json::object line = read_request(*request, stream, others);
+  Chosen chosen = chosen_models(service, id, others);
   if (service.translators == nullptr) throw http::Problem(503, "no_translator", "this server does not translate");
   translate::Client client{.owner = request->owner(), .abandoned = [request] { return request->abandoned(); }};
-  translate::Pool::Done done = [request, id = checkpoint.id, reply](translate::JobOutcome outcome) {
-    reply(response_of(*request, id, std::move(outcome)));
+  translate::Pool::Done done = [request, ids = chosen.ids, reply](translate::JobOutcome outcome) {
+    reply(response_of(*request, ids, std::move(outcome)));
   };
   if (stream) {
-    const auto answer = std::make_shared<StreamedAnswer>(request, checkpoint.id, reply);
+    const auto answer = std::make_shared<StreamedAnswer>(request, chosen.ids, reply);
     client.progress = [answer](const json::object& part) { answer->add(part); };
     done = [answer](translate::JobOutcome outcome) { answer->finish(std::move(outcome)); };
   }
   service.translators->translate(
-      checkpoint.id, std::move(folder), std::move(line),
-      [done = std::move(done), held = service.downloads.hold(checkpoint.id)](translate::JobOutcome outcome) {
+      std::move(chosen.name), std::move(chosen.models), std::move(line),
+      [done = std::move(done), held = std::move(chosen.held)](translate::JobOutcome outcome) {
         done(std::move(outcome));
       },
       std::move(client));

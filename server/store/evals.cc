@@ -22,8 +22,6 @@ void visit_columns(Row& eval, Column&& column) {
   column("body", eval.body);
 }
 
-namespace {
-
 void replace_resamples(Database& database, std::int64_t run, const EvalRecord& eval) {
   database.prepare("DELETE FROM resamples WHERE run = ?").bind(run).run();
   for (const Resamples& by : eval.resamples) {
@@ -36,8 +34,6 @@ void replace_resamples(Database& database, std::int64_t run, const EvalRecord& e
         .run();
   }
 }
-
-}  // namespace
 
 std::string insert_eval(Database& database, std::int64_t run, const Record& record, bool may_be_best) {
   const auto& eval = std::get<EvalRecord>(record.body);

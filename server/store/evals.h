@@ -27,6 +27,10 @@ struct EvalRow {
 /// replace those of the one before. Call this inside the writer's transaction. Throws SqlFailure.
 std::string insert_eval(Database& database, std::int64_t run, const Record& record, bool may_be_best = true);
 
+/// Keeps the resamples of an evaluation as those of the run's best, which it is. Call this inside the writer's
+/// transaction. Throws SqlFailure.
+void replace_resamples(Database& database, std::int64_t run, const EvalRecord& eval);
+
 /// Up to `limit` evals with a number above `after`, oldest first, without samples. The first of each pair is the
 /// number.
 std::vector<std::pair<std::int64_t, EvalRow>> list_evals(Reader& reader, std::int64_t run, std::int64_t after,

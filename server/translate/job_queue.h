@@ -42,10 +42,25 @@ struct Client {
   bool left() const { return abandoned && abandoned(); }
 };
 
+/// The folder of a checkpoint, or those of an ensemble.
+struct Models {
+  Models() = default;
+  Models(std::filesystem::path one) : folders{std::move(one)} {}  // NOLINT(google-explicit-constructor): the usual case
+  std::vector<std::filesystem::path> folders;
+  std::vector<std::string> options;  // --weights and --combine of `nmt translate`
+
+  /// As arguments of `nmt translate`.
+  std::vector<std::string> arguments() const {
+    std::vector<std::string> words = options;
+    for (const auto& folder : folders) words.insert(words.end(), {"--checkpoint", folder.string()});
+    return words;
+  }
+};
+
 /// A request to translate lines with a checkpoint, waiting or in work. Its lines may be translated in several batches.
 struct Job {
-  std::string checkpoint;
-  std::filesystem::path folder;
+  std::string checkpoint;  // or a name of the ensemble
+  Models models;
   json::object options;   // members of the request line that neither name the request nor hold its text
   json::array lines;      // strings, at least one
   std::size_t bytes = 0;  // of the lines

@@ -77,8 +77,7 @@ Pool::~Pool() {
   for (const auto& slot : slots_) slot->thread.join();
 }
 
-void Pool::translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
-                     Client client) {
+void Pool::translate(std::string checkpoint, Models models, json::object request, Done done, Client client) {
   if (options_.program.empty()) {
     done({.status = JobOutcome::Status::unavailable,
           .detail = "no `nmt` program found in the server program's folder; set --nmt"});
@@ -86,7 +85,7 @@ void Pool::translate(std::string checkpoint, std::filesystem::path folder, json:
   }
   const auto job = std::make_shared<Job>();
   job->checkpoint = std::move(checkpoint);
-  job->folder = std::move(folder);
+  job->models = std::move(models);
   job->lines = std::move(request.at("text").as_array());
   for (const json::value& line : job->lines) job->bytes += line.as_string().size();
   request.erase("text");
@@ -252,11 +251,10 @@ Pool::Endings Pool::translate_batch(Slot& slot, Running& running) {
 
 NmtProcess::LineStatus Pool::load_process(Slot& slot, Running& running) {
   const Job& job = *running.parts.front().job;
-  auto process = std::make_unique<NmtProcess>(
-      options_.program,
-      std::vector<std::string>{"translate", "--serve", "--end-with-parent", "--memory-mb",
-                               std::to_string(options_.memory_mb), "--threads", std::to_string(options_.threads),
-                               "--checkpoint", job.folder.string()});
+  std::vector<std::string> words = job.models.arguments();
+  words.insert(words.begin(), {"translate", "--serve", "--end-with-parent", "--memory-mb",
+                               std::to_string(options_.memory_mb), "--threads", std::to_string(options_.threads)});
+  auto process = std::make_unique<NmtProcess>(options_.program, std::move(words));
   {
     const std::lock_guard lock(mutex_);
     slot.process = std::move(process);

@@ -21,7 +21,7 @@ namespace babelring::translate {
 
 struct PoolOptions {
   std::filesystem::path program;              // `nmt`; empty: unavailable
-  std::size_t max_helpers = 2;                // max number of processes, one per checkpoint in use
+  std::size_t max_helpers = 2;                // max number of processes, one per checkpoint or ensemble in use
   JobQueue::Limits queue;                     // of waiting requests
   std::chrono::milliseconds deadline{30000};  // per request, from arrival; includes queueing and loading
   std::chrono::milliseconds batch{1000};      // about how long a batch may take, unless it has a single line
@@ -30,10 +30,10 @@ struct PoolOptions {
   int threads = 2;                            // per process; 0: all processors
 };
 
-/// Translates with checkpoints. Each checkpoint runs in its own process (`nmt translate --serve`), so a damaged file or
-/// model can crash only that process. Processes start on demand. They end when idle or when another checkpoint needs
-/// the slot. A process translates lines of all waiting requests together, a batch at a time. If it crashes, each
-/// unanswered request of its batch is tried once more by itself. Thread-safe.
+/// Translates with checkpoints. Each checkpoint, or ensemble of some, runs in its own process (`nmt translate
+/// --serve`), so a damaged file or model can crash only that process. Processes start on demand. They end when idle or
+/// when another checkpoint needs the slot. A process translates lines of all waiting requests together, a batch at a
+/// time. If it crashes, each unanswered request of its batch is tried once more by itself. Thread-safe.
 class Pool {
  public:
   explicit Pool(PoolOptions options);
@@ -42,14 +42,13 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// Translates with the checkpoint in `folder`. `request` has the members of a request line except `id`, `stream` and
-  /// `first`; its `text` is an array of at least one string. `done` is called exactly once, from any thread, possibly
-  /// before this returns. Clients are served in turn. Once the client has disconnected, the request ends as `busy`; a
-  /// running batch continues unless nobody waits for it, another request does, and it has taken longer than loading the
-  /// checkpoint again would.
+  /// Translates with `models`, which `checkpoint` identifies. `request` has the members of a request line except `id`,
+  /// `stream` and `first`; its `text` is an array of at least one string. `done` is called exactly once, from any
+  /// thread, possibly before this returns. Clients are served in turn. Once the client has disconnected, the request
+  /// ends as `busy`; a running batch continues unless nobody waits for it, another request does, and it has taken
+  /// longer than loading the checkpoint again would.
   using Done = std::function<void(JobOutcome)>;
-  void translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
-                 Client client = {});
+  void translate(std::string checkpoint, Models models, json::object request, Done done, Client client = {});
 
   /// Number of requests with lines in the queue, and with lines in a batch.
   struct Load {

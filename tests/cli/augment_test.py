@@ -109,6 +109,30 @@ class AugmentTest(NmtTest):
         self.assertEqual(names, ["joined.augment.json", "joined.source", "joined.target"])
         self.assertEqual(self.succeeds(f"{AUGMENT} --output joined {options} --shard 2/3"), out)
 
+    def test_parts_of_another_number_of_shards_are_named(self) -> None:
+        command = f"{AUGMENT} --output parts --threads 1"
+        self.succeeds(f"{command} --shard 2/3")
+        before = sorted(Path().glob("parts.*"))
+        Path("parts.2-of-5.notes").write_text("mine\n", encoding="utf-8")
+        Path("parts.more.1-of-5.source").write_text("another prefix\n", encoding="utf-8")
+        found = "--shard: found parts.2-of-3.augment.json, which "
+        self.complains(
+            f"{command} --shard 1/2", 2, found + "2 parts would not use, expected the same number or no such"
+        )
+        self.complains(command, 2, found + "1 part would not use")
+        os.remove("parts.2-of-5.notes")
+        os.remove("parts.more.1-of-5.source")
+        self.assertEqual(sorted(Path().glob("parts.*")), before, "nothing is written")
+        Path("left").mkdir()
+        for path in before:
+            path.rename(Path("left") / path.name)
+        self.succeeds(command)
+        for path in Path("left").iterdir():
+            path.rename(path.name)
+        done = call("nmt", *command.split())
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("parts.2-of-3.augment.json: a part that nothing uses: parts is complete", done.stderr)
+
     def test_ranks_of_mpirun_are_shards(self) -> None:
         if not BIN.joinpath("nmt").exists() or subprocess.run(["which", "mpirun"], capture_output=True).returncode != 0:
             self.skipTest("mpirun is not installed")

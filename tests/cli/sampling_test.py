@@ -65,18 +65,19 @@ class SamplingTest(NmtTest):
             self.assertEqual(scores, sorted(scores, reverse=True))
             self.assertTrue(0 <= scores[0] <= 100)
 
+    def ask(self, options: str, *requests: dict) -> list[dict]:
+        lines = "".join(json.dumps({"text": LINES.splitlines()} | request) + "\n" for request in requests)
+        return [json.loads(line) for line in self.succeeds(f"{TRANSLATE} --serve{options}", lines).splitlines()[1:]]
+
+    def texts(self, answer: dict) -> list[list[str]]:
+        return [[one["hyp"] for one in item["nbest"]] for item in answer["items"]]
+
+    def expected(self, options: str) -> list[list[str]]:
+        lines = self.succeeds(f"{TRANSLATE} --json {options}", LINES).splitlines()
+        return [[one["text"] for one in json.loads(line)["n_best"]] for line in lines]
+
     def test_requests_have_samples(self) -> None:
-        def ask(options: str, *requests: dict) -> list[dict]:
-            lines = "".join(json.dumps({"text": LINES.splitlines()} | request) + "\n" for request in requests)
-            return [json.loads(line) for line in self.succeeds(f"{TRANSLATE} --serve{options}", lines).splitlines()[1:]]
-
-        def texts(answer: dict) -> list[list[str]]:
-            return [[one["hyp"] for one in item["nbest"]] for item in answer["items"]]
-
-        def expected(options: str) -> list[list[str]]:
-            lines = self.succeeds(f"{TRANSLATE} --json {options}", LINES).splitlines()
-            return [[one["text"] for one in json.loads(line)["n_best"]] for line in lines]
-
+        ask, texts, expected = self.ask, self.texts, self.expected
         one, several, mbr, greedy, wrong = ask(
             "",
             {"sample": True, "temperature": 0.7, "top_k": 30, "seed": 5},
@@ -96,9 +97,29 @@ class SamplingTest(NmtTest):
         for answer in joined:
             self.assertEqual(texts(json.loads(answer)), texts(several), "joined requests draw as each alone")
         self.assertEqual(len(joined), 2)
-        usual, searched = ask(" --sample --seed 3", {}, {"sample": False, "seed": 1})
-        self.assertEqual(texts(usual), expected("--sample --seed 3"))
-        self.assertEqual(texts(searched), expected(""))
+
+    def test_a_request_without_samples_ignores_those_of_the_command(self) -> None:
+        drawing = "--sample --seed 3 --temperature 0.5 --top-k 9"
+        usual, searched, own, wrong, other = self.ask(
+            f" {drawing}",
+            {},
+            {"sample": False},
+            {"seed": 4},
+            {"sample": False, "seed": 4},
+            {"sample": False, "mbr": True},
+        )
+        self.assertEqual(self.texts(usual), self.expected(drawing))
+        self.assertEqual(self.texts(searched), self.expected(""))
+        self.assertEqual(self.texts(own), self.expected(drawing.replace("3", "4")))
+        self.assertEqual(wrong["error"]["detail"], "seed: found without sample, expected both")
+        self.assertEqual(self.texts(other), self.expected(drawing.replace("--sample", "--mbr")))
+        searched, drawn = self.ask(" --seed 3 --top-p 0.5 --mbr-samples 4 --beam 2", {}, {"sample": True})
+        self.assertEqual(self.texts(searched), self.expected("--beam 2"))
+        self.assertEqual(self.texts(drawn), self.expected("--sample --seed 3 --top-p 0.5"))
+        one, risk = self.ask(" --sample --gumbel", {}, {"mbr": True, "mbr_samples": 4})
+        self.assertEqual(self.texts(one), self.expected("--sample --gumbel"))
+        self.assertEqual(self.texts(risk), self.expected("--mbr --mbr-samples 4"))
+        self.complains(f"{TRANSLATE} --serve --sample --gumbel --independent", 2, "found gumbel and independent")
 
     def test_samples_begin_with_prefixes(self) -> None:
         Path("prefixes").write_text("die al\n\nder\n\n\n", encoding="utf-8")

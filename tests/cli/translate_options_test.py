@@ -27,7 +27,7 @@ def setUpModule() -> None:
         "source.en": "\n".join(LINES) + "\n",
         "strange.txt": "\u65e5\u672c\n",
         "one-line.txt": "das\n",
-        "strange-prefix.txt": "\n\u65e5\u672c\n\n",
+        "one-each.txt": "das\ndas\n\n",
         "long-prefix.txt": "das cate oldes doge seest .\n\n\n",
         "no-tab.tsv": "cat\tcate\ndog doge\n",
         "empty-side.tsv": "cat\tcate\ndog\t\n",
@@ -59,8 +59,6 @@ class TranslateOptionsTest(NmtTest):
 2 | translate --checkpoint trained --glossary twice.tsv | glossary: term 2: found 'cat', 'doge', but term 1 is the same
 2 | translate --checkpoint trained --glossary strange.tsv --output never | glossary: term 1: | the vocabulary lacks
 2 | translate --checkpoint trained --prefix nowhere | --prefix: nowhere: no such file
-2 | translate --checkpoint trained --input source.en --prefix strange-prefix.txt | strange-prefix.txt:2: found '\u65e5\u672c'
-1 | translate --checkpoint trained --input source.en --prefix one-line.txt | one-line.txt: found 1 lines, expected one for
 2 | translate --checkpoint trained --word-scores | --word-scores: found no --json
 2 | translate --checkpoint trained --piece-scores | --piece-scores: found no --json
 2 | translate --checkpoint trained --n-best-format moses --json | --n-best-format: found moses and --json
@@ -110,6 +108,40 @@ class TranslateOptionsTest(NmtTest):
         self.complains_of_request({"prefix": "das"}, "prefix: expected an array of 1 to 1024 lines")
         long = {"prefix": TRANSLATIONS, "max_length_factor": 0, "max_length_extra": 5}
         self.complains_of_request(long, "prefix[0]: found ", " pieces, expected fewer than max-length-factor and")
+
+    def test_a_wrong_prefix_leaves_the_lines_before_it(self) -> None:
+        begins = ["das", "\u65e5", "das"]
+        Path("wrong.txt").write_text("\n".join(begins) + "\n", encoding="utf-8")
+        Path("short.txt").write_text("das\n", encoding="utf-8")
+        Path("bytes.txt").write_bytes(b"das\n\xff\n\n")
+        Path("at-once.txt").write_text("\u65e5\n\n\n", encoding="utf-8")
+        [first, *_] = self.succeeds(f"{TRANSLATE} --input source.en --prefix one-each.txt").splitlines()
+        for file, code, words, expected in (
+            ("wrong.txt", 2, "wrong.txt:2: found '\u65e5', which has characters that the vocabulary lacks", [first]),
+            ("at-once.txt", 2, "at-once.txt:1: found", []),
+            ("short.txt", 1, "short.txt: found 1 lines, expected one for each line of the input", [first]),
+            ("bytes.txt", 1, "bytes.txt:2: byte 1 is not UTF-8", [first]),
+        ):
+            for more in ("", " --buffer-lines 1", " --buffer-lines 2"):
+                Path("out.txt").unlink(missing_ok=True)
+                self.complains(f"{TRANSLATE} --input source.en --output out.txt --prefix {file}{more}", code, words)
+                self.assertEqual(Path("out.txt").read_text(encoding="utf-8").splitlines(), expected, file + more)
+
+    def test_a_wrong_prefix_fails_its_request_alone(self) -> None:
+        requests = [
+            {"id": 1, "text": LINES[:1], "prefix": ["das"]},
+            {"id": 2, "text": LINES[:2], "prefix": ["das", "\u65e5"], "stream": True},
+            {"id": 3, "text": LINES[:1], "prefix": ["das"], "stream": True},
+        ]
+        lines = self.succeeds(f"{TRANSLATE} --serve", json.dumps(requests) + "\n").splitlines()[1:]
+        answers = [json.loads(line) for line in lines]
+        [refused] = [answer for answer in answers if answer["id"] == 2]
+        self.assertEqual(
+            refused["error"]["detail"], "prefix[1]: found '\u65e5', which has characters that the vocabulary lacks"
+        )
+        [expected] = self.by_request(LINES[:1], prefix=["das"])
+        whole = {answer["id"]: answer["items"] for answer in answers if "items" in answer}
+        self.assertEqual(whole, {1: [expected], 3: [expected]})
 
     def complains_of_request(self, members: dict[str, Any], *words: str) -> None:
         out = self.succeeds(f"{TRANSLATE} --serve", json.dumps({"text": LINES} | members) + "\n")

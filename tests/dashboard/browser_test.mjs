@@ -202,6 +202,27 @@ async function checkLateFile(context, server) {
   await page.close();
 }
 
+/// While the file of the next page is on its way, the page before is still shown, and leaves the address alone.
+async function checkAddressOfNext(context, server) {
+  const page = await context.newPage();
+  let release;
+  const held = new Promise((done) => (release = done));
+  await page.route('**/assets/nodes-*', (route) => held.then(() => route.continue()));
+  await page.goto(`${server.address}/#/runs`);
+  await page.locator('tbody a').first().click();
+  await page.waitForSelector('.chart canvas');
+  const address = await page.evaluate(async () => {
+    [...document.querySelectorAll('.toolbar button')].find(({ textContent }) => textContent === 'elapsed').click();
+    location.hash = '#/nodes';
+    await new Promise((done) => setTimeout(done, 300)); // due after the 100 ms after which a run's page writes its address
+    return location.hash;
+  });
+  assert.equal(address, '#/nodes');
+  release();
+  await page.getByRole('heading', { name: 'Nodes', exact: true }).waitFor();
+  await page.close();
+}
+
 /// Without a run the comparison offers the newest ones, and nothing that has no meaning yet; too many are said to be cut.
 async function checkCompareEmpty(page, server) {
   await page.goto(`${server.address}/#/compare`);
@@ -540,6 +561,7 @@ async function main() {
     await part('unknown addresses', () => checkUnknown(page, server, run));
     await part('without a server', () => checkAway(page, context, server));
     await part('a late file', () => checkLateFile(context, server));
+    await part('the address of the next page', () => checkAddressOfNext(context, server));
     await part('list', () => checkList(page, server));
     await part('columns', () => checkColumns(page, context));
     await part('notifications', () => checkNotify(page, context));

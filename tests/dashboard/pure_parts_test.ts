@@ -1,7 +1,7 @@
 import * as format from '../../server/dashboard/src/lib/format';
 import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/stream';
 import { ALL_PARTS, partsOf } from '../../server/dashboard/src/data/run_data';
-import { defaultView, hashOfRun, parseRoute } from '../../server/dashboard/src/lib/routes';
+import { defaultView, hashOfRun, parseRoute, samePage } from '../../server/dashboard/src/lib/routes';
 import { ageMs, isSettled, staleForMs } from '../../server/dashboard/src/data/runs';
 import {
   alignOnFirst,
@@ -251,5 +251,12 @@ describe('address', () => {
   it('falls back on nonsense', () => {
     expect(parseRoute('#/runs/r_01?range=5_1&smooth=7&x=q')).toEqual({ page: 'run', id: 'r_01', view: defaultView() });
     expect(parseRoute('').page).toBe('runs');
+  });
+  it('is written into the address of its own page alone', () => {
+    expect(samePage('#/runs/r_01?x=wall', '#/runs/r_01')).toBe(true);
+    expect(samePage('#/runs/r_01', '#/tokens')).toBe(false);
+    expect(samePage('#/runs/r_01', '#/runs/r_02?x=wall')).toBe(false);
+    expect([samePage('#/runs?q=a', ''), samePage('#/runs?q=a', '#/')]).toEqual([true, true]);
+    expect(samePage('#/sweep/a%20b%2F1?x=1', '#/sweep/a b%2F1')).toBe(true);
   });
 });

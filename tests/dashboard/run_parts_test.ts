@@ -11,7 +11,6 @@ import { downloadCommand } from '../../server/dashboard/src/views/run_models';
 import { verdictOf } from '../../server/dashboard/src/views/run_offline';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
 import { matches } from '../../server/dashboard/src/views/run_sections';
-import { chosenOf, linesOf, markedWords, termsOf, withEvent } from '../../server/dashboard/src/views/run_translate';
 
 function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
   return { ...emptySeries(), step, timeMs, avg, min: avg, max: avg, total: step.length };
@@ -199,36 +198,6 @@ describe('small parts', () => {
     expect(matches('memory_bytes.weights', 'weights MEM')).toBe(true);
     expect(matches('memory_bytes.weights', 'loss')).toBe(false);
     expect(matches('anything', '')).toBe(true);
-  });
-  it('send lines, not empty ones', () => {
-    expect(linesOf(' a \n\n b\n')).toEqual(['a', 'b']);
-    expect(termsOf('dog = Hund\n\n a=b=c \nno')).toEqual([
-      ['dog', 'Hund'],
-      ['a', 'b=c'],
-      ['no', ''],
-    ]);
-    expect(markedWords('ein Hund', [{ word: 'Hund', confidence: 1 }])).toBe('ein Hund');
-    expect(markedWords('ein Hund')).toBe('ein Hund');
-    expect(chosenOf('c_2', ['c_3', 'c_2'], 'c_3')).toBe('c_2');
-    expect(chosenOf('c_1', ['c_3', 'c_2'], 'c_2')).toBe('c_2'); // c_1 was removed
-    expect([chosenOf('', ['c_3'], undefined), chosenOf('c_1', [], undefined)]).toEqual(['c_3', '']);
-  });
-  it('grow with the events of a stream', () => {
-    const [one, two] = [
-      { hyp: '', score: null },
-      { hyp: 'Ein', score: null },
-    ];
-    const item = { hyp: 'Ein Hund.', score: -0.5 };
-    const event = (name: string, data: unknown): { event: string; data: string } => ({
-      event: name,
-      data: JSON.stringify(data),
-    });
-    expect(withEvent([one, two], event('text', { line: 0, text: 'Zwei' })).found).toEqual([
-      { hyp: 'Zwei', score: null, nbest: [] },
-      two,
-    ]);
-    expect(withEvent([one, two], event('item', { line: 1, item })).found).toEqual([one, item]);
-    expect(withEvent([one], event('done', { items: [item], ms: 4 }))).toEqual({ found: [item], ms: 4 });
   });
   it('give a command that can be typed', () => {
     expect(downloadCommand('http://h:8080', 'r_1', 'c_2')).toBe(

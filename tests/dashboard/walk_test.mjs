@@ -22,6 +22,7 @@ import {
   until,
   watchProblems,
 } from './harness.mjs';
+import { useTranslateBox } from './walk_translate_checks.mjs';
 
 const options = readOptions('walk_test');
 const bin = dirname(options['server-binary']);
@@ -174,22 +175,7 @@ async function useCheckpoint(page) {
   mkdirSync(folder);
   execFileSync('tar', ['-xf', await download.path(), '-C', folder, '--strip-components=1']);
   execFileSync('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], { cwd: folder });
-  await page.fill('#translate-text', 'the old cat sees the dog .\nthe small tree finds the bird .');
-  await button(page, 'Translate').click();
-  await until('translations', async () => (await page.locator('.translations li').count()) === 2);
-  assert.match(await page.locator('.translate [role=status]').innerText(), /^in [\d.]+ m?s$/);
-  await page.locator('.translate summary').click();
-  await page.check('#translate-words');
-  await page.fill('#translate-n-best', '2');
-  await page.fill('#translate-terms', 'cat = rivere\nno translation');
-  await button(page, 'Translate').click();
-  await until('a refusal', async () => /term 2/.test(await page.locator('.translate [role=status]').innerText()));
-  await page.fill('#translate-terms', 'cat = rivere');
-  await button(page, 'Translate').click();
-  await until('two translations of each', async () => (await page.locator('.translations li p[dir]').count()) === 6);
-  assert.match(await page.locator('.translations li').first().innerText(), /\brivere\b/);
-  await page.locator('.translate').scrollIntoViewIfNeeded();
-  await shoot(options, page, 'walk-translated', false);
+  await useTranslateBox(page, options);
 }
 
 /// An export is asked for, made, kept and downloaded; one that cannot be is refused in a line.

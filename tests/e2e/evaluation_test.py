@@ -128,6 +128,20 @@ class ComparisonTest(SystemTest):
             self.assertIn(f"s2: {item['text']}\n", printed)
             self.assertRegex(item["text"], rf"^\d+\.\d\d {item['metric']} (better|worse) than s1 \(p = [0-9.]+\)$")
 
+        run = runs["s1"]
+        words = ["--checkpoint", self.folder / "s1" / "checkpoints", "--set", "valid", "--data", self.prepared]
+        fewer = ["--beam", "2", "--report", "s1", *access, "--max-sentences", "30"]
+        same = [*fewer[:-1], "40"]
+        added = call("nmt", "evaluate", *words, *same, check=True).stderr
+        self.assertRegex(added, rf"on valid after update {run['best']['update']}, equal to update \d+ in BLEU\n")
+        added = call("nmt", "evaluate", *words, *fewer, check=True).stderr
+        self.assertRegex(added, r"on valid after update \d+\n", "other sentences are not compared")
+        words[1] = self.folder / "s2" / "checkpoints"
+        call("nmt", "evaluate", *words, *same, check=True)
+        [newest] = [item for item in server.get(f"/api/v1/runs/{run['id']}/evals")["items"]][-1:]
+        self.assertEqual((newest["p_value"], newest["best_before"]), (items[0]["p_value"], run["best"]["update"]))
+        self.assertAlmostEqual(newest["bleu_above_best"], items[0]["difference"], 9)
+
         self.finish_run("other", server=server.address, overrides=[*often, "name=other", "validation.max_sentences=30"])
         printed = call("nmt", "run", "compare", "s1", "s1", "other", *access, check=True).stdout
         self.assertIn("s1: equal to s1 in BLEU\n", printed)

@@ -165,6 +165,26 @@ class TranslateTest(TrainedTest):
         self.at.stop()
         wait_ended(both)
 
+    def test_an_ensemble_of_the_server_is_that_of_the_command(self) -> None:
+        newest, older = self.serve()
+        folders = [self.folder / "run" / "checkpoints" / row["name"] for row in (newest, older)]
+        words = ["--checkpoint", folders[0], "--checkpoint", folders[1], "--json", "--threads", "2", "--beam", "3"]
+        for options, members in (
+            ([], {}),
+            (["--weights", "1,3", "--combine", "logarithms"], {"weights": [1, 3], "combine": "logarithms"}),
+        ):
+            out = call("nmt", "translate", *words, *options, input="".join(f"{line}\n" for line in LINES), check=True)
+            expected = [one for line in out.stdout.splitlines() for one in json.loads(line)["n_best"]]
+            body = {"text": LINES, "beam": 3, "checkpoints": [older["id"]], **members}
+            status, answer = self.post(newest["id"], **body)
+            self.assertEqual(status, 200, answer)
+            found = [one for item in answer["items"] for one in item["nbest"]]
+            self.assertEqual([one["hyp"] for one in found], [one["text"] for one in expected])
+            self.assertEqual([one["score"] for one in found], [one["score"] for one in expected])
+            self.assertEqual(answer["checkpoints"], [newest["id"], older["id"]])
+        alone = self.post(newest["id"], text=LINES, beam=3)[1]["items"]
+        self.assertNotEqual([one["score"] for item in alone for one in item["nbest"]], [one["score"] for one in found])
+
     def kill_a_busy_translator(self, checkpoint: dict[str, Any]) -> None:
         """Kills a translator that has a request in work: it is stopped before, so that it cannot answer in time."""
         answers: list[tuple[int, dict[str, Any]]] = []

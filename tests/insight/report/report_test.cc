@@ -251,6 +251,27 @@ TEST(Report, DescribesAFolderOfSequences) {
   EXPECT_EQ(answer_of(report, 12).tables.at(0).columns, (std::vector<std::string>{"update", "nll", "loss"}));
 }
 
+TEST(Report, SaysWhetherTheLastDifferenceIsOne) {
+  ConstructedRun run = constructed::small_run();
+  run.evals.clear();
+  run.evaluate("valid", 20, [](double update) { return 2 - update / 1000; });
+  for (EvalRecord& eval : run.evals) eval.sacrebleu = 30;
+  EXPECT_FALSE(says(answer_of(report_of(run), 12), "bootstrap")) << "records of an older worker";
+  EvalRecord& last = run.evals[run.evals.size() - 2];  // the newest did not translate
+  last.best_before = 40;
+  last.above_best = {.difference = -0.1, .p_value = 0.62};
+  run.evals.back().sacrebleu = std::nan("");
+  const Answer answer = answer_of(report_of(run), 12);
+  EXPECT_TRUE(says(answer,
+                   "The last that is compared, after update 80, is 0.10 BLEU worse than update 40 (p = 0.62), the best "
+                   "before it, by paired bootstrap."))
+      << answer.text;
+  EXPECT_EQ(number_of(answer, "p_value"), 0.62);
+  last.above_best = {.difference = 0};
+  EXPECT_TRUE(says(answer_of(report_of(run), 12), "is as good as update 40 in BLEU, the best before it."))
+      << answer_of(report_of(run), 12).text;
+}
+
 TEST(Report, TellsTheScoresOnOtherSets) {
   ConstructedRun run = constructed::small_run();
   run.evals.clear();

@@ -254,6 +254,71 @@ TEST_F(RunComparisonTest, OtherTextsAndOlderWorkersDoNotCompare) {
   EXPECT_EQ(items(better + "," + other).size(), 1U) << "nothing is said of a run that does not translate";
 }
 
+TEST_F(RunComparisonTest, AnAddedEvaluationIsComparedWithTheBest) {
+  report(run_id, 1, 31, "1");
+  Client client(server.port());
+  const auto add = [&](const std::string& run, double bleu, char statistics, const std::string& set = "valid",
+                       char references = 'a') {
+    json::array scores;
+    for (int i = 0; i < 1000; ++i) scores.emplace_back(bleu + std::sin(i * bleu));
+    const json::object by = {{"metric", "BLEU"},
+                             {"signature", "tok:13a"},
+                             {"references", std::string(64, references)},
+                             {"statistics", std::string(64, statistics)},
+                             {"score", bleu},
+                             {"scores", std::move(scores)}};
+    const json::object body = {
+        {"update", 50}, {"set", set}, {"sacrebleu", bleu}, {"signature", "tok:13a"}, {"resamples", json::array{by}}};
+    const auto answer = client.post("/api/v1/runs/" + run + "/evals", to_text(body));
+    EXPECT_EQ(answer.status, 201) << answer.body;
+    return parse_json(answer.body)->get_object();
+  };
+  const json::object worse = add(run_id, 30.5, '2');
+  EXPECT_EQ(worse.at("best_before"), 100);
+  EXPECT_EQ(worse.at("bleu_above_best"), -0.5);
+  std::vector<double> own, base;
+  for (int i = 0; i < 1000; ++i) {
+    own.push_back(30.5 + std::sin(i * 30.5));
+    base.push_back(31 + std::sin(i * 31.0));
+  }
+  EXPECT_EQ(worse.at("p_value"), paired_p_value(own, base, 0.5));
+  EXPECT_FALSE(worse.contains("resamples"));
+  EXPECT_EQ(add(run_id, 31, '1').at("p_value").to_number<double>(), p_of_equals);
+  EXPECT_FALSE(add(run_id, 30, '2', "test", 'b').contains("p_value")) << "other texts";
+  report(other, 1, 31, "1");
+  EXPECT_EQ(text(other), "equal to " + run_id + " in BLEU") << "an added one is not the best of a run that validates";
+  const auto wrong = client.post(run_path("/evals"), R"({"update":1,"set":"v","resamples":[{"metric":"BLEU"}]})");
+  EXPECT_EQ(wrong.status, 400);
+  EXPECT_EQ(parse_json(wrong.body)->at("errors").at(0).at("pointer").as_string(), "/resamples/0/signature");
+}
+
+TEST_F(RunComparisonTest, TheBestOfAddedEvaluationsIsKept) {
+  Client client(server.port());
+  report(better, 1, 30, "3", [](EvalRecord& eval) { eval.set = "own"; });
+  LifecycleRecord started;
+  started.event = "started";
+  testing::put(server.store(), {testing::record_of(started, 1)});
+  const auto add = [&](double bleu, const std::string& set) {
+    const json::object by = {{"metric", "BLEU"},
+                             {"signature", "tok:13a"},
+                             {"references", std::string(64, 'a')},
+                             {"statistics", fmt::format("{:064}", static_cast<int>(bleu * 10))},
+                             {"score", bleu},
+                             {"scores", json::array{bleu, bleu + 1}}};
+    const json::object body = {{"update", static_cast<int>(bleu)},
+                               {"set", set},
+                               {"sacrebleu", bleu},
+                               {"signature", "tok:13a"},
+                               {"resamples", json::array{by}}};
+    return parse_json(client.post(run_path("/evals"), to_text(body)).body)->get_object();
+  };
+  EXPECT_FALSE(add(20, "valid").contains("bleu_above_best"));
+  EXPECT_EQ(add(22, "valid").at("bleu_above_best"), 2);
+  EXPECT_EQ(add(21, "valid").at("best_before"), 22);
+  EXPECT_EQ(add(40, "test").at("best_before"), 22);
+  EXPECT_EQ(add(23, "valid").at("best_before"), 22) << "one on another set is not the best";
+}
+
 TEST_F(RunComparisonTest, RefusesWrongRequestsAndRecords) {
   report(run_id, 1, 31, "1");
   Client client(server.port());

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,6 +116,51 @@ TEST_F(TranslateTest, StreamsEvents) {
   EXPECT_NE(broken.find("\"code\":\"too_long\"", error), std::string::npos) << broken;
   EXPECT_EQ(broken.find("event: done"), std::string::npos);
   expect_problem(ask(path, R"({"text":["a"],"stream":"yes"})"), 400, "bad_body");
+}
+
+TEST_F(TranslateTest, AnEnsembleHasAProcessOfItsOwn) {
+  begin();
+  std::vector<std::string> paths, ids;
+  for (const char* name : {"update-00000001", "update-00000002", "update-00000003"}) {
+    paths.push_back(checkpoint(name));
+    ids.push_back(paths.back().substr(paths.back().rfind('/') + 1));
+  }
+  const std::string others = fmt::format(R"("checkpoints":["{}","{}"])", ids[0], ids[1]);
+  const auto answer = ask(paths[2], R"({"text":["abc"],"weights":[2,1,0.5],"combine":"logarithms",)" + others + "}");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const auto body = parse_json(answer.body).value();
+  EXPECT_EQ(body.at("checkpoint").as_string(), ids[2]);
+  EXPECT_EQ(to_text(body.at("checkpoints")), fmt::format(R"(["{}","{}","{}"])", ids[2], ids[0], ids[1]));
+  EXPECT_EQ(body.at("items").at(0).at("hyp").as_string(), "cba");
+  const auto words = [&] {
+    std::ifstream in(fmt::format("/proc/{}/cmdline", pool_->loaded().at(0).pid));
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    std::ranges::replace(text, '\0', ' ');
+    return text;
+  };
+  const std::string run = (server.folder() / "run").string();
+  EXPECT_TRUE(words().ends_with(fmt::format(
+      "--weights 2,1,0.5 --combine logarithms --checkpoint {0}/update-00000003 --checkpoint {0}/update-00000001 "
+      "--checkpoint {0}/update-00000002 ",
+      run)))
+      << words();
+  const pid_t first = pool_->loaded().at(0).pid;
+  ASSERT_EQ(ask(paths[2], R"({"text":["abc"],"weights":[2,1,0.5],"combine":"logarithms",)" + others + "}").status, 200);
+  EXPECT_EQ(pool_->loaded().at(0).pid, first) << "the same ensemble keeps its process";
+  const auto alone = ask(paths[2], R"({"text":["abc"],"checkpoints":null})");
+  ASSERT_EQ(alone.status, 200);
+  EXPECT_NE(pool_->loaded().at(0).pid, first);
+  EXPECT_EQ(alone.body.find("\"checkpoints\""), std::string::npos);
+  const std::string one = R"("checkpoints":[")" + ids[0] + R"("])";
+  for (const std::string& wrong :
+       {R"("checkpoints":[")" + ids[2] + R"("])", R"("checkpoints":[")" + ids[0] + R"(",")" + ids[0] + R"("])",
+        std::string(R"("checkpoints":[])"), std::string(R"("checkpoints":[1])"), std::string(R"("weights":[1])"),
+        std::string(R"("combine":"logarithms")"), one + R"(,"weights":[1])", one + R"(,"weights":[1,0])",
+        one + R"(,"weights":[1,1e9])", one + R"(,"combine":"product")"}) {
+    expect_problem(ask(paths[2], R"({"text":["a"],)" + wrong + "}"), 400, "bad_body");
+  }
+  expect_problem(ask(paths[2], R"({"text":["a"],"checkpoints":["c_00000000000000000000000000"]})"), 404,
+                 "checkpoint_unknown");
 }
 
 TEST_F(TranslateTest, RefusesWhatIsNoRequest) {

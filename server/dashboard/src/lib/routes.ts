@@ -120,3 +120,18 @@ export function hashOf(page: string, query: URLSearchParams): string {
   const text = query.toString().replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%40', '@');
   return `#/${page}${text ? `?${text}` : ''}`;
 }
+
+/// The page of an address, without its query.
+const pageOf = (hash: string): string => {
+  const path = readable(hash.replace(/^#/, '').split('?')[0] ?? '');
+  return path === '' || path === '/' ? '/runs' : path;
+};
+
+/// Whether `hash` is an address of the page whose address is `now`.
+export const samePage = (hash: string, now: string): boolean => pageOf(hash) === pageOf(now);
+
+/// Writes the view of a page into the address, unless the reader has left for another page: while the file of that one is fetched, this one
+/// is still shown, and would take its address away.
+export function writeAddress(hash: string): void {
+  if (samePage(hash, location.hash)) history.replaceState(null, '', hash);
+}

@@ -2,7 +2,7 @@ import { BASE, download, getJson } from '../api/client';
 import type { AuditEntry } from '../api/types';
 import { type Child, h, setText } from '../lib/dom';
 import { formatClock, formatCount, formatTime } from '../lib/format';
-import { hashOf } from '../lib/routes';
+import { hashOf, writeAddress } from '../lib/routes';
 import { type List, ListPage, RunNames } from './list_page';
 import { labelled, options, type Owner, type Page, type Place, table } from './parts';
 
@@ -53,7 +53,7 @@ class Filters {
   constructor(query: URLSearchParams, changed: () => void, more: readonly Child[]) {
     const onchange = (): void => {
       const asked = new URLSearchParams(Object.entries(this.values()).filter(([, value]) => value));
-      history.replaceState(null, '', hashOf('audit', asked));
+      writeAddress(hashOf('audit', asked));
       changed();
     };
     const field = (id: string, type: string, placeholder?: string): HTMLInputElement =>

@@ -6,7 +6,7 @@ import type { ChartDefinition } from '../charts/definitions';
 import { tickOf } from '../lib/axes';
 import { checkedOf, type Child, h, instead, keep, replaceChildren, saveBlob } from '../lib/dom';
 import { isEval } from '../lib/format';
-import { hashOf, MAX_COMPARED } from '../lib/routes';
+import { hashOf, MAX_COMPARED, writeAddress } from '../lib/routes';
 import { Life } from '../lib/work';
 import { type ChartActions, ChartGrid, followPrinting, Toolbar } from './chart_grid';
 import {
@@ -212,7 +212,7 @@ class ComparePage extends Life {
   }
 
   private changed(): void {
-    history.replaceState(null, '', hashOf('compare', compare.compareQuery(this.state)));
+    writeAddress(hashOf('compare', compare.compareQuery(this.state)));
     this.toolbar.update();
     this.charts.arrange(this.state.keys.map((key) => this.chartOf(key)));
     this.came();

@@ -6,7 +6,7 @@ import { ALL_PARTS, type Part, partsOf, RunData } from '../data/run_data';
 import { xValue } from '../lib/axes';
 import { h, instead, replaceChildren, setText } from '../lib/dom';
 import { formatDateTime } from '../lib/format';
-import { hashOfRun, type ViewState } from '../lib/routes';
+import { hashOfRun, type ViewState, writeAddress } from '../lib/routes';
 import { isLive, isSettled, percentDone, staleForMs } from '../data/runs';
 import { Life, Refresher } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf, followPrinting, type Printable, Toolbar } from './chart_grid';
@@ -66,9 +66,7 @@ class RunPage extends Life {
   private readonly again = this.later(AGAIN_MS, () => void this.start());
   private readonly drawCharts = this.onFrame(() => this.drawChartsNow());
   /// Writes the view into the address, so that a link reproduces it.
-  private readonly remember = this.later(ADDRESS_MS, () =>
-    history.replaceState(null, '', hashOfRun(this.data.id, this.view)),
-  );
+  private readonly remember = this.later(ADDRESS_MS, () => writeAddress(hashOfRun(this.data.id, this.view)));
 
   constructor(
     private readonly place: Place,

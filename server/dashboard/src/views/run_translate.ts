@@ -1,65 +1,37 @@
 import { explain } from '../api/client';
 import { postForEvents, type ServerEvent } from '../api/stream';
 import type { RunData } from '../data/run_data';
-import { type Child, h, instead, valueOf } from '../lib/dom';
-import { formatCount, formatFixed, formatMs, formatPercent } from '../lib/format';
-import { labelled, type Owner, type Section, status } from './parts';
+import {
+  ALIGNMENTS,
+  type AlignmentKind,
+  applies,
+  checkpointsBefore,
+  ENSEMBLES,
+  type Filled,
+  linesOf,
+  MARKUPS,
+  nextSeed,
+  type NumberField,
+  NUMBERS,
+  type Request,
+  requestOf,
+  type SearchKind,
+  SEARCHES,
+  type Translated,
+  unitsOf,
+} from '../data/translate_form';
+import { type Child, copyText, h, instead, keep, valueOf } from '../lib/dom';
+import { formatCount, formatFixed, formatMs } from '../lib/format';
+import { labelled, options, type Owner, type Section, status } from './parts';
 import type { RunContext } from './run_sections';
+import { type Asked, LineView } from './translation_view';
 
 const MAX_LINES = 32;
 const NO_CHECKPOINT = 'no checkpoint yet';
-type Word = { word: string; confidence: number };
-type Term = { source: string; target: string; missed: boolean };
-type Translation = {
-  hyp: string;
-  score: number | null;
-  nbest: readonly { hyp: string; score: number; words?: readonly Word[] }[];
-  terms?: readonly Term[];
-};
-
-export const linesOf = (text: string): string[] =>
-  text
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean);
 
 /// The checkpoint to select when the list changes: the user's choice if it still exists, otherwise the best one.
 export const chosenOf = (picked: string, ids: readonly string[], best: string | undefined): string =>
   ids.includes(picked) ? picked : (best ?? ids[0] ?? '');
-
-/// The terms of lines "term = translation", as a request has them.
-export const termsOf = (text: string): [string, string][] =>
-  linesOf(text).map((line) => {
-    const at = line.indexOf('=');
-    return at < 0 ? [line, ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-  });
-
-// Where a model is calibrated, as many of such words are wrong as right.
-const DOUBTFUL = 0.5;
-
-/// A translation whose doubtful words are underlined. Plain text where its words are not those between its spaces.
-export const markedWords = (hyp: string, words: readonly Word[] = []): Child => {
-  if (words.map(({ word }) => word).join(' ') !== hyp) return hyp;
-  return words.map(({ word, confidence }, at) => [
-    at > 0 && ' ',
-    confidence < DOUBTFUL ? h('u.doubtful', { title: `confidence ${formatPercent(confidence)}` }, word) : word,
-  ]);
-};
-
-const missedTerms = (terms: readonly Term[]): Child =>
-  terms
-    .filter(({ missed }) => missed)
-    .map(({ source, target }) => h('p.notice', `The translation lacks “${target}” for “${source}”.`));
-
-const translationItem = (source: string, { hyp, score, nbest, terms = [] }: Translation): HTMLElement =>
-  h(
-    'li',
-    h('p.muted', { dir: 'auto' }, source),
-    h('p.translation', { dir: 'auto' }, markedWords(hyp, nbest[0]?.words)),
-    nbest.slice(1).map((other) => h('p', { dir: 'auto' }, markedWords(other.hyp, other.words))),
-    score !== null && h('p.muted', `length-normalized log-probability ${formatFixed(score, 3)}`),
-    missedTerms(terms),
-  );
 
 const choicesOf = ({ checkpoints, bestCheckpoint }: RunData, chosen: string): Child =>
   checkpoints.map((row) => {
@@ -69,51 +41,55 @@ const choicesOf = ({ checkpoints, bestCheckpoint }: RunData, chosen: string): Ch
     return h('option', attributes, `${formatCount(row.update)}${best}${score}`);
   });
 
-const numberField = (id: string, min: number, max: number, value: number): HTMLInputElement =>
-  h('input', { type: 'number', id, min, max, value }) as HTMLInputElement;
+const idOf = (name: string): string => `translate-${name.replaceAll('_', '-')}`;
 
-/// The fold with the options that few need.
-const moreOptions = (): HTMLElement =>
-  h(
-    'details',
-    h('summary.muted', 'More options'),
-    h(
-      'p.field-row',
-      labelled('translations', numberField('translate-n-best', 1, 12, 1)),
-      labelled('min pieces', numberField('translate-min-length', 0, 512, 0)),
-      labelled('n-grams once, from', numberField('translate-no-repeat', 0, 100, 0)),
-      labelled('underline doubtful words', h('input', { type: 'checkbox', id: 'translate-words' })),
-    ),
-    labelled('Glossary: a line “term = translation” each', h('textarea', { id: 'translate-terms', rows: 2 })),
-  );
+/// The fields for the numbers of the fold, or of the row above it. Those that change nothing in the search are hidden, and keep what was
+/// entered; disabled, they are not checked either.
+const numberFields = (search: SearchKind, more: boolean): Child =>
+  (Object.entries(NUMBERS) as [string, NumberField][])
+    .filter(([, field]) => (field.more ?? false) === more)
+    .map(([name, field]) => {
+      const { label, min, max, first, step, about } = field;
+      const hidden = !applies(field, search);
+      const attributes = { type: 'number', id: idOf(name), min, max, value: first, step: step ? 'any' : 1 };
+      return h(
+        'span.group',
+        { hidden },
+        labelled(label, h('input', { ...attributes, disabled: hidden, title: about })),
+      );
+    });
 
-/// The request of a filled-in form.
-function requestOf(
-  form: HTMLFormElement,
-  text: readonly string[],
-): Record<string, unknown> & { text: readonly string[] } {
-  const number = (id: string): number => Number(form.querySelector<HTMLInputElement>(`#translate-${id}`)!.value);
-  const terms = termsOf(form.querySelector<HTMLTextAreaElement>('#translate-terms')!.value);
-  return {
-    text,
-    beam: number('beam'),
-    nbest: number('n-best'),
-    min_length: number('min-length'),
-    no_repeat_ngram: number('no-repeat'),
-    word_scores: form.querySelector<HTMLInputElement>('#translate-words')!.checked,
-    ...(terms.length > 0 && { glossary: terms }),
-  };
+/// The choices that decide which fields there are. The fields themselves keep what was entered.
+type Mode = { search: SearchKind; alignment: AlignmentKind; markup: Filled['markup'] };
+
+/// The options of a filled-in form.
+function filledOf(form: HTMLFormElement, mode: Mode, others: readonly string[]): Filled {
+  const field = (name: string): HTMLInputElement | null => form.querySelector(`#${idOf(name)}`);
+  const numbers: Filled['numbers'] = {};
+  for (const name of Object.keys(NUMBERS) as (keyof Filled['numbers'])[]) {
+    const input = field(name);
+    if (input && input.value !== '') numbers[name] = Number(input.value);
+  }
+  const text = (name: string): string => field(name)?.value ?? '';
+  const [prefix, terms] = [text('prefix'), text('terms')];
+  return { ...mode, numbers, text: text('text'), prefix, terms, scores: field('words')?.checked ?? false, others };
 }
 
+const area = (name: string, rows: number, placeholder?: string): HTMLElement =>
+  h('textarea', { dir: 'auto', id: idOf(name), rows, placeholder });
+
+const scoreNameOf = (search: SearchKind): string =>
+  search === 'mbr' ? 'expected chrF' : 'length-normalized log-probability';
+
 /// A translation that is not finished.
-const growing = (hyp: string): Translation => ({ hyp, score: null, nbest: [] });
+const growing = (hyp: string): Translated => ({ hyp, score: null, source_pieces: 0, nbest: [] });
 
 /// The translations of all lines after an event of their stream. `ms` comes with the last event.
 export function withEvent(
-  found: readonly Translation[],
+  found: readonly Translated[],
   { event, data }: Pick<ServerEvent, 'event' | 'data'>,
-): { found: readonly Translation[]; ms: number | null } {
-  const part = JSON.parse(data) as { line: number; text: string; item: Translation; items: Translation[]; ms: number };
+): { found: readonly Translated[]; ms: number | null } {
+  const part = JSON.parse(data) as { line: number; text: string; item: Translated; items: Translated[]; ms: number };
   if (event === 'done') return { found: part.items, ms: part.ms };
   const now = event === 'item' ? part.item : growing(part.text);
   return { found: found.map((old, line) => (line === part.line ? now : old)), ms: null };
@@ -122,11 +98,11 @@ export function withEvent(
 /// Shows the translations of lines whenever they have grown. Returns the time in ms; null if the connection was lost.
 async function translateGrowing(
   path: string,
-  request: { text: readonly string[] },
-  show: (found: readonly Translation[]) => void,
+  request: Request,
+  show: (found: readonly Translated[]) => void,
 ): Promise<number | null> {
   let ms: number | null = null;
-  let found: readonly Translation[] = request.text.map(() => growing(''));
+  let found: readonly Translated[] = request.text.map(() => growing(''));
   await postForEvents(path, { ...request, stream: true }, (event) => {
     ({ found, ms } = withEvent(found, event));
     show(found);
@@ -137,62 +113,164 @@ async function translateGrowing(
 const PLACEHOLDER = 'A sentence to translate; several lines for several sentences';
 
 /// Translates text with one of the run's checkpoints.
-export function translation({ data }: RunContext, owner: Owner): Section {
-  let picked = '';
-  let busy = false;
-  let lines: string[] = [];
-  let found: readonly Translation[] = [];
-  const chosen = (): string => {
-    const ids = data.checkpoints.map(({ id }) => id);
-    return chosenOf(picked, ids, data.bestCheckpoint?.id);
-  };
-  const translate = async (form: HTMLFormElement): Promise<void> => {
-    const wanted = linesOf(form.querySelector('textarea')!.value);
-    if (busy || data.checkpoints.length === 0) return;
-    if (wanted.length === 0) return owner.say('Enter a sentence first.');
-    if (wanted.length > MAX_LINES) return owner.say(`At most ${MAX_LINES} lines at once, found ${wanted.length}.`);
-    busy = true;
-    owner.say('translating …');
-    const path = `/checkpoints/${chosen()}/translate`;
+class TranslateBox implements Section {
+  private picked = '';
+  private busy = false;
+  private mode: Mode = { search: 'beam', alignment: 'none', markup: 'none' };
+  private views: readonly LineView[] = [];
+  private found: readonly Translated[] = [];
+
+  constructor(
+    private readonly data: RunData,
+    private readonly owner: Owner,
+  ) {}
+
+  inputs(): readonly unknown[] {
+    return [this.data.checkpoints, this.data.bestCheckpoint, this.busy, this.mode, this.views];
+  }
+
+  private get chosen(): string {
+    const ids = this.data.checkpoints.map(({ id }) => id);
+    return chosenOf(this.picked, ids, this.data.bestCheckpoint?.id);
+  }
+
+  private async translate(form: HTMLFormElement): Promise<void> {
+    if (this.busy || this.data.checkpoints.length === 0) return;
+    const { owner, mode } = this;
+    const count = Number(form.querySelector<HTMLSelectElement>('#translate-ensemble')!.value);
+    const filled = filledOf(form, mode, checkpointsBefore(this.data.checkpoints, this.chosen, count));
+    const lines = linesOf(filled.text);
+    if (lines.length === 0) return owner.say('Enter a sentence first.');
+    if (lines.length > MAX_LINES) return owner.say(`At most ${MAX_LINES} lines at once, found ${lines.length}.`);
+    const asked = {
+      units: unitsOf(mode.alignment),
+      tagged: mode.markup !== 'none',
+      scoreName: scoreNameOf(mode.search),
+    };
     try {
-      const ms = await translateGrowing(path, requestOf(form, wanted), (now) => {
-        [lines, found] = [wanted, now];
-        owner.draw();
-      });
-      owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}`;
+      const request = requestOf(filled);
+      this.busy = true;
+      owner.say('translating …');
+      await this.show(lines, request, asked);
     } catch (error) {
       owner.said = `Not translated: ${explain(error)}`;
     }
-    busy = false;
+    this.busy = false;
     owner.draw();
+  }
+
+  /// Shows the translations of lines while they grow, then says how long it took.
+  private async show(lines: readonly string[], request: Request, asked: Asked): Promise<void> {
+    let views: readonly LineView[] | null = null;
+    const ms = await translateGrowing(`/checkpoints/${this.chosen}/translate`, request, (found) => {
+      views ??= lines.map((line) => new LineView(line, asked));
+      found.forEach((item, at) => views![at]?.show(item));
+      [this.views, this.found] = [views, found];
+      this.owner.draw();
+    });
+    const others = request.checkpoints?.length ?? 0;
+    const models = others > 0 ? ` by ${others + 1} checkpoints` : '';
+    const seed = request.seed == null ? '' : `, seed ${request.seed}`;
+    this.owner.said = ms === null ? 'Not translated: the connection was lost.' : `in ${formatMs(ms)}${models}${seed}`;
+  }
+
+  private readonly submit = instead((event) => void this.translate(event.currentTarget as HTMLFormElement));
+
+  /// The same with the next seed, which the field then has.
+  private readonly drawAgain = (event: Event): void => {
+    const form = (event.currentTarget as Element).closest('form')!;
+    const seed = form.querySelector<HTMLInputElement>(`#${idOf('seed')}`)!;
+    seed.value = String(nextSeed(Number(seed.value)));
+    form.requestSubmit();
   };
-  const submit = instead((event) => void translate(event.currentTarget as HTMLFormElement));
-  const pick = (event: Event): void => {
-    picked = valueOf(event);
-  };
-  const key = (event: KeyboardEvent): void => {
-    if (event.key === 'Enter' && event.ctrlKey) submit(event);
-  };
-  return {
-    inputs: () => [data.checkpoints, data.bestCheckpoint, busy, found],
-    render: () => {
-      const none = data.checkpoints.length === 0;
-      const select = h('select', { id: 'translate-with', onchange: pick }, choicesOf(data, chosen()));
-      const beam = numberField('translate-beam', 1, 12, 4);
-      const text = h('textarea', { dir: 'auto', id: 'translate-text', rows: 2, placeholder: PLACEHOLDER });
-      const button = h('button.chip.primary', { type: 'submit', disabled: none || busy }, 'Translate');
-      return h(
-        'form.translate',
-        { onsubmit: submit, onkeydown: key, 'aria-busy': busy && 'true' },
-        h('p.field-row', labelled('Checkpoint of update', select), labelled('beam', beam)),
-        labelled('Text to translate', text, true),
-        moreOptions(),
-        h('p.field-row', button, status(none ? NO_CHECKPOINT : owner.said)),
-        h(
-          'ol.translations',
-          found.map((item, at) => translationItem(lines[at] ?? '', item)),
+
+  private async copy(): Promise<void> {
+    const done = await copyText(this.found.map(({ hyp }) => `${hyp}\n`).join(''));
+    this.owner.say(done ? 'Copied, a line each.' : 'This browser lets no page copy here; select the text instead.');
+  }
+
+  private set(change: Partial<Mode>): void {
+    this.owner.set(() => (this.mode = { ...this.mode, ...change }));
+  }
+
+  /// The checkpoint, how the translations are found, and the numbers of that.
+  private head(): Child {
+    const pick = (event: Event): void => {
+      this.picked = valueOf(event);
+    };
+    const choose = (event: Event): void => this.set({ search: valueOf(event) as SearchKind });
+    const { search } = this.mode;
+    return h(
+      'p.field-row',
+      labelled(
+        'Checkpoint of update',
+        h('select', { id: 'translate-with', onchange: pick }, choicesOf(this.data, this.chosen)),
+      ),
+      labelled('ensemble', h('select', { id: 'translate-ensemble' }, options(ENSEMBLES, '0')), true),
+      labelled('by', h('select', { id: 'translate-search', onchange: choose }, options(SEARCHES, search))),
+      numberFields(search, false),
+    );
+  }
+
+  /// The fold with the options that few need.
+  private more(): HTMLElement {
+    const { search, alignment, markup } = this.mode;
+    const align = (event: Event): void => this.set({ alignment: valueOf(event) as AlignmentKind });
+    const mark = (event: Event): void => this.set({ markup: valueOf(event) as Filled['markup'] });
+    return h(
+      'details',
+      h('summary.muted', 'More options'),
+      h(
+        'p.field-row',
+        numberFields(search, true),
+        labelled('confidence of words', h('input', { type: 'checkbox', id: 'translate-words' })),
+      ),
+      h(
+        'p.field-row',
+        labelled(
+          'alignment',
+          h('select', { id: 'translate-alignment', onchange: align }, options(ALIGNMENTS, alignment)),
         ),
-      );
-    },
-  };
+        labelled(
+          'tags',
+          h('select', { id: 'translate-markup', onchange: mark }, options(Object.entries(MARKUPS), markup)),
+        ),
+      ),
+      h(
+        'div',
+        { hidden: markup !== 'none' },
+        labelled('Beginnings of the translations: one a line, for the same line of the text', area('prefix', 2)),
+      ),
+      h('div', { hidden: search !== 'beam' }, labelled('Glossary: a line “term = translation” each', area('terms', 2))),
+    );
+  }
+
+  render(): Child {
+    const none = this.data.checkpoints.length === 0;
+    const disabled = none || this.busy;
+    const key = (event: KeyboardEvent): void => {
+      if (event.key === 'Enter' && event.ctrlKey) this.submit(event);
+    };
+    const draws = this.mode.search !== 'beam';
+    return h(
+      'form.translate',
+      { onsubmit: this.submit, onkeydown: key, 'aria-busy': this.busy && 'true' },
+      this.head(),
+      labelled('Text to translate', area('text', 2, PLACEHOLDER), true),
+      this.more(),
+      h(
+        'p.field-row',
+        h('button.chip.primary', { type: 'submit', disabled }, 'Translate'),
+        draws && h('button.chip', { onclick: this.drawAgain, disabled }, 'Draw again'),
+        this.views.length > 0 && h('button.chip', { onclick: () => void this.copy(), disabled: this.busy }, 'Copy'),
+        status(none ? NO_CHECKPOINT : this.owner.said),
+      ),
+      h(
+        'ol.translations',
+        this.views.map((view) => keep(view.element)),
+      ),
+    );
+  }
 }
+
+export const translation = ({ data }: RunContext, owner: Owner): Section => new TranslateBox(data, owner);

@@ -4,7 +4,7 @@ import { explain, getAll } from '../api/client';
 import type { Run } from '../api/types';
 import { type Child, COLORS, h, replaceChildren, setText, svg, swatch, tinted, valueOf } from '../lib/dom';
 import { DASH, formatCount, formatSignificant } from '../lib/format';
-import { hashOf, hashOfRun, MAX_COMPARED } from '../lib/routes';
+import { hashOf, hashOfRun, MAX_COMPARED, writeAddress } from '../lib/routes';
 import { type Axis, type Cell, type Group, type Metric, type Row, shortKey } from '../data/sweep';
 import { options, Owner, type Page, type Place, type Section, table } from './parts';
 
@@ -214,7 +214,7 @@ export function open({ root, status }: Place, { name, query }: { name: string; q
   const make = (owner: Owner): Section => {
     const change = (part: Partial<sweep.SweepState>): void => {
       state = { ...state, ...part };
-      history.replaceState(null, '', hashOf(`sweep/${encodeURIComponent(name)}`, sweep.sweepQuery(state)));
+      writeAddress(hashOf(`sweep/${encodeURIComponent(name)}`, sweep.sweepQuery(state)));
       revision += 1;
       owner.draw();
     };

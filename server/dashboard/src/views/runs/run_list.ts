@@ -5,7 +5,7 @@ import type { Run } from '../../api/types';
 import { RunDetails, RunIndex } from '../../data/run_index';
 import { checkedOf, type Child, h, instead, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatCount } from '../../lib/format';
-import { hashOf, hashOfRun } from '../../lib/routes';
+import { hashOf, hashOfRun, writeAddress } from '../../lib/routes';
 import { staleForMs } from '../../data/runs';
 import { Life } from '../../lib/work';
 import type { Page, Place } from '../parts';
@@ -181,7 +181,7 @@ class RunList extends Life {
     if (part.text !== undefined || part.states || part.label !== undefined) this.shown = ROWS_AT_ONCE;
     const query = list.listQuery(this.state);
     list.keepHabits(query);
-    history.replaceState(null, '', hashOf('runs', query));
+    writeAddress(hashOf('runs', query));
     if (part.columns || part.sort) this.drawHeads();
     this.drawNow();
   }
