@@ -98,7 +98,8 @@ std::string is_file_name(const std::string& text) {
 
 void add_input(CLI::App& command, PrepareArguments& arguments) {
   command
-      .add_option("--train", arguments.train, "training text: source and target file, plain or gzip; may be repeated")
+      .add_option("--train", arguments.train,
+                  "training text: source and target file, plain or compressed; may be repeated")
       ->required()
       ->type_name("SRC TGT");
   command.add_option("--valid", arguments.valid, "held-out text to select checkpoints with")

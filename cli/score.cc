@@ -212,8 +212,8 @@ void declare_pairs(CLI::App& command, PairArguments& arguments) {
   arguments.model.declare_model(command);
   command.get_option("--checkpoint")->required(false);
   arguments.model.declare_device(command);
-  command.add_option("--source", arguments.source, "source text, plain or gzip")->type_name("FILE");
-  command.add_option("--target", arguments.target, "its translation to score, line by line, plain or gzip")
+  command.add_option("--source", arguments.source, "source text, plain or compressed")->type_name("FILE");
+  command.add_option("--target", arguments.target, "its translation to score, line by line, plain or compressed")
       ->type_name("FILE");
   command.add_flag("--tokens", arguments.tokens, "also print each piece of the target with its log-probability");
   command.add_flag("--truncate", arguments.truncate,

@@ -4,41 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "nmt/data/byte_source.h"
 
 namespace babelring {
-
-/// Reads the bytes of a file or file descriptor. Detects gzip data by content and decompresses it. Zeros after the last
-/// gzip member are padding; anything else there is an error. Reads no further ahead than a call needs, so a line typed
-/// at a terminal is available as soon as it is complete.
-class ByteSource {
- public:
-  /// Throws Failure (file, system error).
-  explicit ByteSource(const std::filesystem::path& file);
-  /// Reads from `descriptor`, which the caller owns.
-  explicit ByteSource(int descriptor);
-  ~ByteSource();
-  ByteSource(const ByteSource&) = delete;
-  ByteSource& operator=(const ByteSource&) = delete;
-
-  /// Reads at least one byte into `room` and returns the number of bytes; 0 at the end. The Error holds the read error
-  /// or the defect of the gzip data, but not the file name.
-  Result<std::size_t> read(std::span<char> room);
-
- private:
-  struct State;
-  Status refill();
-  Result<bool> is_gzip();
-  Status require_padding();
-  Result<std::size_t> inflate_into(std::span<char> room);
-  std::unique_ptr<State> state_;
-};
 
 /// A line of a file, without its line end.
 struct RawLine {
@@ -48,7 +21,7 @@ struct RawLine {
   bool over_long = false;
 };
 
-/// Reads the lines of a plain or gzipped file (detected by content) in blocks. Skips a UTF-8 byte order mark at the
+/// Reads the lines of a file in blocks, plain or compressed as ByteSource knows. Skips a UTF-8 byte order mark at the
 /// start. The last line may lack a line end. Data that begins as that of another compressor or archive, or as UTF-16 or
 /// UTF-32, is an error that names it.
 class LineReader {
@@ -62,7 +35,7 @@ class LineReader {
   LineReader(int descriptor, std::string name);
 
   /// Reads the next line; returns false at the end of the file. The Error names the file, the last good line and the
-  /// cause: a read error, a damaged or truncated gzip stream, or data that is no text.
+  /// cause: a read error, damaged or truncated compressed data, or data that is no text.
   Result<bool> read(RawLine& line);
   /// Like read(), but throws Failure instead of returning an Error.
   bool next(RawLine& line) { return read(line).value(); }
@@ -102,7 +75,7 @@ class LineWriter {
   std::ofstream stream_;
 };
 
-/// Reads all lines of a plain or gzipped file. Throws Failure (file and line) if a line is not valid UTF-8 or
+/// Reads all lines of a file, plain or compressed. Throws Failure (file and line) if a line is not valid UTF-8 or
 /// over-long, or if the file is markup.
 std::vector<std::string> read_text_lines(const std::filesystem::path& file);
 

@@ -19,7 +19,7 @@ struct LinePairs {
 };
 
 struct PairInputOptions {
-  std::string source, target;   // files, plain or gzip
+  std::string source, target;   // files, plain or compressed
   std::int64_t max_pieces = 0;  // of a line
   bool truncate = false;        // longer lines are cut; false: they are errors
   int threads = 0;              // that encode; 0: one per available CPU
