@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,48 +23,101 @@ namespace babelring {
 
 namespace {
 
-using FilePair = std::pair<std::string, std::string>;
-
 /// The parsed command line.
 struct PrepareArguments {
   PrepareOptions options;
-  std::vector<std::string> train;  // source and target in turn
-  FilePair valid, test;
+  std::vector<std::string> train, valid, test;  // source and target in turn, or a file that holds both sides
+  std::vector<std::string> languages;
+  std::vector<int> columns;
   std::string output, vocabulary, unequal = "refuse";
   bool json = false;
 };
-
-TextFiles files(const FilePair& pair) {
-  return {pair.first, pair.second};
-}
 
 bool is_same_file(const std::string& one, const std::string& other) {
   std::error_code error;
   return std::filesystem::is_regular_file(one, error) && std::filesystem::equivalent(one, other, error);
 }
 
-/// The training files as pairs. A pair that is given again, also by other names, counts once: a list that a shell made
-/// has links and overlapping patterns.
-std::vector<TextFiles> training_files(const std::vector<std::string>& given) {
-  if (given.size() % 2 != 0) {
-    throw UsageFailure(
-        fmt::format("--train: found {} file{}, '{}' is without a target; expected pairs of files, source and target",
-                    given.size(), given.size() == 1 ? "" : "s", given.back()));
-  }
-  std::vector<TextFiles> pairs;
-  for (std::size_t i = 0; i < given.size(); i += 2) {
-    const FilePair pair{given[i], given[i + 1]};
-    const auto again = std::find_if(pairs.begin(), pairs.end(), [&](const TextFiles& earlier) {
-      return is_same_file(earlier.source, pair.first) && is_same_file(earlier.target, pair.second);
-    });
-    if (again == pairs.end()) {
-      pairs.push_back(files(pair));
+/// The files of an option as inputs: each that holds both sides alone, others as pairs. A lone last file is left to be
+/// told by content when it is read: it may be a pipe.
+std::vector<TextFiles> text_files(const std::string& option, const std::vector<std::string>& given) {
+  std::vector<TextFiles> inputs;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const TextForm form = form_of(std::filesystem::path(given[i]));
+    if (holds_both_sides(form)) {
+      inputs.push_back({given[i], {}});
       continue;
     }
-    spdlog::warn("--train: {} and {} are read once: they are the files {} and {}", pair.first, pair.second,
-                 again->source.string(), again->target.string());
+    if (i + 1 == given.size()) {
+      if (!std::filesystem::is_regular_file(given[i])) {
+        inputs.push_back({given[i], {}});
+        break;
+      }
+      throw UsageFailure(fmt::format(
+          "{}: found {} file{}, '{}' ({}) is without a target; expected source and target in turn, or files of TSV, "
+          "TMX, XLIFF or XML of WMT, which hold both",
+          option, given.size(), given.size() == 1 ? "" : "s", given.back(), name_of(form)));
+    }
+    const TextForm next = form_of(std::filesystem::path(given[i + 1]));
+    if (holds_both_sides(next) && next != TextForm::tsv) {
+      throw UsageFailure(
+          fmt::format("{}: '{}' is {}, which holds both sides, and stands in the place of the target of "
+                      "'{}' ({})",
+                      option, given[i + 1], name_of(next), given[i], name_of(form)));
+    }
+    inputs.push_back({given[i], given[i + 1]});
+    ++i;
   }
-  return pairs;
+  return inputs;
+}
+
+/// The training files. Files that are given again, also by other names, count once: a list that a shell made has links
+/// and overlapping patterns.
+std::vector<TextFiles> training_files(const std::vector<std::string>& given) {
+  std::vector<TextFiles> inputs;
+  const auto named = [](const TextFiles& files) {
+    return files.target.empty() ? files.source.string()
+                                : fmt::format("{} and {}", files.source.string(), files.target.string());
+  };
+  for (const TextFiles& files : text_files("--train", given)) {
+    const auto again = std::find_if(inputs.begin(), inputs.end(), [&](const TextFiles& earlier) {
+      return is_same_file(earlier.source, files.source) && earlier.target.empty() == files.target.empty() &&
+             (files.target.empty() || is_same_file(earlier.target, files.target));
+    });
+    if (again == inputs.end()) {
+      inputs.push_back(files);
+      continue;
+    }
+    const bool one = files.target.empty();
+    spdlog::warn("--train: {} {} read once: {} {}", named(files), one ? "is" : "are",
+                 one ? "it is the file" : "they are the files", named(*again));
+  }
+  return inputs;
+}
+
+/// An input of --valid or --test.
+std::optional<TextFiles> held_out_files(const std::string& option, const std::vector<std::string>& given) {
+  std::vector<TextFiles> inputs = text_files(option, given);
+  if (inputs.size() > 1) {
+    throw UsageFailure(
+        fmt::format("{}: found '{}' ({}) and '{}', expected one file that holds both sides, or source and target",
+                    option, given[0], name_of(form_of(std::filesystem::path(given[0]))), given[1]));
+  }
+  if (inputs.empty()) return std::nullopt;
+  return inputs.front();
+}
+
+PairChoice pair_choice(const PrepareArguments& arguments) {
+  PairChoice choice;
+  if (!arguments.languages.empty()) {
+    choice.source_language = arguments.languages[0];
+    choice.target_language = arguments.languages[1];
+  }
+  if (!arguments.columns.empty()) {
+    choice.source_column = arguments.columns[0];
+    choice.target_column = arguments.columns[1];
+  }
+  return choice;
 }
 
 void run_prepare(PrepareArguments& arguments) {
@@ -73,8 +127,9 @@ void run_prepare(PrepareArguments& arguments) {
                                    options.filter.max_words));
   }
   options.train = training_files(arguments.train);
-  if (!arguments.valid.first.empty()) options.valid = files(arguments.valid);
-  if (!arguments.test.first.empty()) options.test = files(arguments.test);
+  options.valid = held_out_files("--valid", arguments.valid);
+  options.test = held_out_files("--test", arguments.test);
+  options.choice = pair_choice(arguments);
   options.output = arguments.output;
   options.use_vocabulary = arguments.vocabulary;
   options.unequal = arguments.unequal == "refuse" ? Unequal::refuse : Unequal::truncate;
@@ -93,21 +148,36 @@ void run_prepare(PrepareArguments& arguments) {
 
 /// CLI11 would accept an option as the second file of a pair.
 std::string is_file_name(const std::string& text) {
-  return text.starts_with("--") ? fmt::format("expected two files, found '{}'", text) : "";
+  return text.starts_with("--") ? fmt::format("expected one or two files, found '{}'", text) : "";
 }
 
 void add_input(CLI::App& command, PrepareArguments& arguments) {
   command
       .add_option("--train", arguments.train,
-                  "training text: source and target file, plain or compressed; may be repeated")
+                  "training text: source and target file, or one of TSV, TMX, XLIFF or XML of WMT that holds both "
+                  "sides; plain or compressed, told by content; may be repeated")
       ->required()
-      ->type_name("SRC TGT");
+      ->type_name("SRC [TGT]");
   command.add_option("--valid", arguments.valid, "held-out text to select checkpoints with")
+      ->expected(1, 2)
       ->check(is_file_name)
-      ->type_name("SRC TGT");
+      ->type_name("SRC [TGT]");
   command.add_option("--test", arguments.test, "held-out text to report scores on")
+      ->expected(1, 2)
       ->check(is_file_name)
-      ->type_name("SRC TGT");
+      ->type_name("SRC [TGT]");
+  command
+      .add_option("--languages", arguments.languages,
+                  "source and target language of files that name them, such as en,de; en means en-GB, too; default: "
+                  "those of the file")
+      ->delimiter(',')
+      ->expected(2)
+      ->type_name("SRC,TGT");
+  command.add_option("--columns", arguments.columns, "columns of TSV with source and target; default: 1,2")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::Range(1, 1000))
+      ->type_name("SRC,TGT");
   command.add_option("--output", arguments.output, "output folder, created if absent")
       ->required()
       ->check(folder_or_nothing)

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -241,9 +242,10 @@ struct ByteSource::State {
   bool detected = false;           // the first bytes are read
   const Format* format = nullptr;  // null: not compressed
   std::unique_ptr<Decoder> decoder;
-  bool inside_member = false;  // a file may hold several
-  bool holds_output = false;   // the decoder may have bytes for which the room was too small
-  std::string seen;            // by look(), not read yet
+  bool inside_member = false;   // a file may hold several
+  bool holds_output = false;    // the decoder may have bytes for which the room was too small
+  std::string seen;             // by look(), not read yet
+  std::optional<Error> failed;  // behind `seen`
 };
 
 ByteSource::ByteSource(const std::filesystem::path& file)
@@ -363,6 +365,7 @@ Result<std::size_t> ByteSource::read_data(std::span<char> room) {
 
 Result<std::size_t> ByteSource::read(std::span<char> room) {
   std::string& seen = state_->seen;
+  if (seen.empty() && state_->failed) return *state_->failed;
   if (seen.empty()) return read_data(room);
   const std::size_t count = std::min(room.size(), seen.size());
   std::memcpy(room.data(), seen.data(), count);
@@ -370,16 +373,16 @@ Result<std::size_t> ByteSource::read(std::span<char> room) {
   return count;
 }
 
-Result<std::string_view> ByteSource::look(std::size_t bytes) {
+std::string_view ByteSource::look(std::size_t bytes) {
   std::string& seen = state_->seen;
   std::vector<char> room(bytes);
-  while (seen.size() < bytes) {
+  while (seen.size() < bytes && !state_->failed) {
     const auto count = read_data(std::span(room).first(bytes - seen.size()));
-    if (!count) return Error{count.error()};
-    if (*count == 0) break;
+    if (!count) state_->failed.emplace(Error{count.error()});
+    if (!count || *count == 0) break;
     seen.append(room.data(), *count);
   }
-  return std::string_view(seen);
+  return seen;
 }
 
 }  // namespace babelring

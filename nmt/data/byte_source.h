@@ -29,9 +29,9 @@ class ByteSource {
   /// or the defect of the compressed data, but not the file name.
   Result<std::size_t> read(std::span<char> room);
 
-  /// The first `bytes` bytes of the data, fewer only at its end; the next read() returns them again. Must come before
-  /// the first read(). Errors as those of read().
-  Result<std::string_view> look(std::size_t bytes);
+  /// The first `bytes` bytes of the data, fewer only at its end or before an error; the next read() returns them again.
+  /// Must come before the first read().
+  std::string_view look(std::size_t bytes);
 
   /// "gzip", "xz", "zstd" or "bzip2"; empty for other data, and before the first read.
   std::string_view compression() const;

@@ -63,15 +63,17 @@ bool may_become_magic(std::string_view start) {
 
 }  // namespace
 
-LineReader::LineReader(std::filesystem::path file) : file_(std::move(file)), source_(file_), buffer_(buffer_bytes) {}
+LineReader::LineReader(const std::filesystem::path& file) : LineReader(std::make_unique<ByteSource>(file), file) {}
 LineReader::LineReader(int descriptor, std::string name)
-    : file_(std::move(name)), source_(descriptor), buffer_(buffer_bytes) {}
+    : LineReader(std::make_unique<ByteSource>(descriptor), std::move(name)) {}
+LineReader::LineReader(std::unique_ptr<ByteSource> source, std::filesystem::path name)
+    : file_(std::move(name)), source_(std::move(source)), buffer_(buffer_bytes) {}
 
 /// Fills the buffer with the start of the file, without a byte order mark.
 Status LineReader::fill_start() {
   begun_ = true;
   do {
-    const auto read = source_.read(std::span(buffer_).subspan(end_));
+    const auto read = source_->read(std::span(buffer_).subspan(end_));
     if (!read) return Error{fmt::format("cannot read {} after line 0: {}", file_.string(), read.error())};
     end_ += *read;
     if (*read == 0) break;
@@ -80,7 +82,7 @@ Status LineReader::fill_start() {
   constexpr std::string_view expected = "expected UTF-8 text, plain or compressed by gzip, xz, zstd or bzip2";
   if (const std::string_view inner = ByteSource::compression_of(start); !inner.empty()) {
     return Error{fmt::format("{} is {} data inside {} data, {}: unpack it once", file_.string(), inner,
-                             source_.compression(), expected)};
+                             source_->compression(), expected)};
   }
   if (const Magic* magic = magic_of(start)) {
     return Error{fmt::format("{} is {}, {}: {}", file_.string(), magic->name, expected, magic->remedy)};
@@ -98,7 +100,7 @@ Result<bool> LineReader::fill() {
     if (end_ == 0) return false;
     at_ = end_ = 0;
   }
-  const auto read = source_.read(buffer_);
+  const auto read = source_->read(buffer_);
   if (!read) return Error{fmt::format("cannot read {} after line {}: {}", file_.string(), lines_, read.error())};
   end_ = *read;
   return end_ > 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,10 +30,12 @@ class LineReader {
   static constexpr std::size_t longest_bytes = 1 << 20;
 
   /// Throws Failure (file, system error).
-  explicit LineReader(std::filesystem::path file);
+  explicit LineReader(const std::filesystem::path& file);
   /// Reads from `descriptor`, which the caller owns. `name` is for messages. Each line is returned as soon as it is
   /// complete.
   LineReader(int descriptor, std::string name);
+  /// Reads from a source of which nothing was read. `name` is for messages.
+  LineReader(std::unique_ptr<ByteSource> source, std::filesystem::path name);
 
   /// Reads the next line; returns false at the end of the file. The Error names the file, the last good line and the
   /// cause: a read error, damaged or truncated compressed data, or data that is no text.
@@ -48,7 +51,7 @@ class LineReader {
   Result<bool> fill();
   Status fill_start();
   std::filesystem::path file_;
-  ByteSource source_;
+  std::unique_ptr<ByteSource> source_;
   std::vector<char> buffer_;
   std::size_t at_ = 0, end_ = 0;  // unread range of `buffer_`
   bool begun_ = false;            // the start was checked for a byte order mark

@@ -107,7 +107,7 @@ class Preparation {
     LineWriter source(work_file(set, "source")), target(work_file(set, "target")), origin(work_file(set, "origin"));
     TextPair pair;
     for (const TextFiles& files : set.inputs) {
-      PairReader reader(files, options_.unequal, set.report);
+      PairReader reader(files, options_.choice, options_.unequal, set.report);
       while (reader.next(pair)) {
         if (set.held_out) {
           filter_.hold_out(pair.source, pair.target);
@@ -121,11 +121,24 @@ class Preparation {
         origin.add(fmt::format("{}:{}", files.source.string(), pair.line));
         set.report.add_kept();
       }
+      require_direction(files, reader.languages());
     }
     source.finish();
     target.finish();
     origin.finish();
     spdlog::info("{}: cleaning: {} pairs read, {} kept", set.name, set.report.read(), set.report.kept());
+  }
+
+  /// Throws Failure if a file that names its languages has others than one before. `found`: as in "en to de".
+  void require_direction(const TextFiles& files, const std::string& found) {
+    if (found.empty()) return;
+    if (direction_.empty()) {
+      direction_ = found;
+      direction_file_ = files.source.string();
+    }
+    if (direction_ == found) return;
+    fail("{} is read from {}, {} from {}; choose by --languages, such as en,de", direction_file_, direction_,
+         files.source.string(), found);
   }
 
   /// Reads the cleaned pairs of a set, up to lines_per_round at a time.
@@ -349,7 +362,8 @@ class Preparation {
   WorkFolder work_;
   PairFilter filter_;
   std::vector<SetWork> sets_;
-  std::vector<std::string> finished_;  // files in work_ to be published
+  std::vector<std::string> finished_;       // files in work_ to be published
+  std::string direction_, direction_file_;  // languages, and the first file that names them
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct PrepareOptions {
   std::vector<TextFiles> train;  // read one after another
   std::optional<TextFiles> valid,
       test;                      // held-out sets: stored with their text; only invalid and empty lines are dropped
+  PairChoice choice;             // of files that hold both sides
   std::filesystem::path output;  // folder; created if missing
   std::filesystem::path use_vocabulary;  // existing SentencePiece model to use; if empty, one is trained
   VocabularyOptions vocabulary;          // options for training a vocabulary

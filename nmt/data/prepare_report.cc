@@ -20,6 +20,8 @@ struct Words {
 };
 
 constexpr std::array<Words, finding_count> words = {{
+    {"too_few_columns", "fewer columns than chosen", "--columns"},
+    {"untranslated", "without text in both languages", "--languages"},
     {"over_long_line", "line longer than 1 MiB", ""},
     {"control_byte", "NUL or other control character", ""},
     {"invalid_utf8", "not valid UTF-8", ""},
@@ -171,12 +173,11 @@ namespace {
 constexpr std::uint64_t source_seed = 1, target_seed = 2;
 }  // namespace
 
-PairReader::PairReader(const TextFiles& files, Unequal unequal, PrepareReport& report)
-    : source_(files.source), target_(files.target), unequal_(unequal), report_(report) {}
+PairReader::PairReader(const TextFiles& files, const PairChoice& choice, Unequal unequal, PrepareReport& report)
+    : pairs_(open_pairs(files.source, files.target, choice)), unequal_(unequal), report_(report) {}
 
-std::optional<Finding> PairReader::check(const LineReader& reader, const RawLine& line) {
-  const std::string file = reader.file().string();
-  if (line.crlf) report_.add(Finding::crlf, file, line.number, line.text);
+std::optional<Finding> PairReader::check(const std::filesystem::path& file, const RawLine& line) {
+  if (line.crlf) report_.add(Finding::crlf, file.string(), line.number, line.text);
   std::optional<Finding> finding;
   if (line.over_long) {
     finding = Finding::over_long_line;
@@ -187,23 +188,26 @@ std::optional<Finding> PairReader::check(const LineReader& reader, const RawLine
   } else if (!is_visible(line.text)) {
     finding = Finding::empty;
   }
-  if (finding) report_.add(*finding, file, line.number, line.text);
+  if (finding) report_.add(*finding, file.string(), line.number, line.text);
   return finding;
 }
 
 bool PairReader::next(TextPair& pair) {
   while (true) {
-    const bool source_left = source_.next(source_line_);
-    const bool target_left = target_.next(target_line_);
-    if (!source_left || !target_left) {
-      finish(source_left, target_left);
+    const PairSource::Next next = pairs_->next(source_line_, target_line_);
+    const bool no_column = next == PairSource::Next::too_few_columns, no_text = next == PairSource::Next::untranslated;
+    if (next != PairSource::Next::pair && !no_column && !no_text) {
+      finish(next);
       return false;
     }
-    refuse_markup(source_.file(), source_line_);
-    refuse_markup(target_.file(), target_line_);
     report_.add_read();
+    if (no_column || no_text) {
+      report_.add(no_column ? Finding::too_few_columns : Finding::untranslated, pairs_->source_file().string(),
+                  source_line_.number, source_line_.text);
+      continue;
+    }
     // One finding per pair, so that counts add up: the target is checked only if the source is valid.
-    if (check(source_, source_line_) || check(target_, target_line_)) continue;
+    if (check(pairs_->source_file(), source_line_) || check(pairs_->target_file(), target_line_)) continue;
     pair.source.swap(source_line_.text);
     pair.target.swap(target_line_.text);
     pair.line = source_line_.number;
@@ -211,16 +215,17 @@ bool PairReader::next(TextPair& pair) {
   }
 }
 
-void PairReader::finish(bool source_left, bool target_left) {
-  if (source_left == target_left) return;
-  LineReader& longer = source_left ? source_ : target_;
-  RawLine& line = source_left ? source_line_ : target_line_;
-  do {
-    report_.add(Finding::unpaired, longer.file().string(), line.number, line.text);
-  } while (longer.next(line));
+void PairReader::finish(PairSource::Next next) {
+  if (next == PairSource::Next::end) return;
+  const bool source_left = next == PairSource::Next::source_only;
+  const std::string longer = (source_left ? pairs_->source_file() : pairs_->target_file()).string();
+  for (; next != PairSource::Next::end; next = pairs_->next(source_line_, target_line_)) {
+    const RawLine& line = source_left ? source_line_ : target_line_;
+    report_.add(Finding::unpaired, longer, line.number, line.text);
+  }
   if (unequal_ == Unequal::truncate) return;
   fail("{} has {} lines, {} has {}; expected equal numbers of lines (or use --unequal truncate)",
-       source_.file().string(), source_.lines(), target_.file().string(), target_.lines());
+       pairs_->source_file().string(), pairs_->source_lines(), pairs_->target_file().string(), pairs_->target_lines());
 }
 
 void PairFilter::hold_out(std::string_view source, std::string_view target) {

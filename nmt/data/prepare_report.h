@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,11 +12,14 @@
 
 #include "base/json.h"
 #include "nmt/data/line_reader.h"
+#include "nmt/data/pair_source.h"
 
 namespace babelring {
 
 /// Reasons to drop a pair of lines. `crlf` does not drop it; only the CR is removed.
 enum class Finding {
+  too_few_columns,
+  untranslated,
   over_long_line,
   control_byte,
   invalid_utf8,
@@ -92,9 +96,9 @@ class PrepareReport {
   std::array<Entry, finding_count> entries_;
 };
 
-/// Two line-aligned text files.
+/// Two line-aligned text files, or one that holds both sides.
 struct TextFiles {
-  std::filesystem::path source, target;
+  std::filesystem::path source, target;  // target: empty if `source` holds both sides
 };
 
 enum class Unequal { refuse, truncate };
@@ -102,24 +106,26 @@ enum class Unequal { refuse, truncate };
 /// A pair of valid lines: UTF-8, no control characters, not over-long, something visible on both sides.
 struct TextPair {
   std::string source, target;  // unchanged, without line ends
-  std::int64_t line = 0;
+  std::int64_t line = 0;       // of the source
 };
 
-/// Reads the valid pairs of two files and reports invalid ones by file and line.
+/// Reads the valid pairs of two files, or of one that holds both sides, and reports invalid ones by file and line.
 class PairReader {
  public:
-  /// Throws Failure if a file cannot be opened.
-  PairReader(const TextFiles& files, Unequal unequal, PrepareReport& report);
+  /// Throws Failure if a file cannot be opened, or has a form that does not suit.
+  PairReader(const TextFiles& files, const PairChoice& choice, Unequal unequal, PrepareReport& report);
 
-  /// Reads the next valid pair; returns false at the end. Throws Failure if a file is markup, and if one file ends
+  /// Reads the next valid pair; returns false at the end. Throws Failure as PairSource does, and if one file ends
   /// before the other, with both names and line counts; or counts the remaining lines as unpaired (Unequal::truncate).
   bool next(TextPair& pair);
+  /// As PairSource::languages().
+  std::string languages() const { return pairs_->languages(); }
 
  private:
-  std::optional<Finding> check(const LineReader& reader, const RawLine& line);
-  void finish(bool source_left, bool target_left);
+  std::optional<Finding> check(const std::filesystem::path& file, const RawLine& line);
+  void finish(PairSource::Next next);
 
-  LineReader source_, target_;
+  std::unique_ptr<PairSource> pairs_;
   RawLine source_line_, target_line_;
   Unequal unequal_;
   PrepareReport& report_;

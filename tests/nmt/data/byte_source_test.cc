@@ -103,7 +103,7 @@ TEST(ByteSource, UnpacksMembersByContentAndIgnoresPadding) {
               "ä\n" + text);
     ByteSource source(folder / "many");
     EXPECT_EQ(source.compression(), "");
-    EXPECT_EQ(source.look(1).value(), "\xc3");
+    EXPECT_EQ(source.look(1), "\xc3");
     EXPECT_EQ(source.compression(), name);
   }
   EXPECT_EQ(unpacked(folder.write("a", xz("a") + std::string(8, '\0') + xz("b"))), "ab") << "padding between streams";
@@ -116,14 +116,23 @@ TEST(ByteSource, LooksAheadWithoutReading) {
   const std::string text = long_text();
   for (const std::string& content : {text, zstd(text)}) {
     ByteSource source(folder.write("a", content));
-    EXPECT_EQ(source.look(10).value(), text.substr(0, 10));
-    EXPECT_EQ(source.look(400'000).value(), text.substr(0, 400'000));
-    EXPECT_EQ(source.look(1 << 20).value(), text);
+    EXPECT_EQ(source.look(10), text.substr(0, 10));
+    EXPECT_EQ(source.look(400'000), text.substr(0, 400'000));
+    EXPECT_EQ(source.look(1 << 20), text);
     std::array<char, 3> room{};
     EXPECT_EQ(source.read(room).value(), 3U);
     EXPECT_EQ(std::string(room.data(), 3), text.substr(0, 3));
-    EXPECT_EQ(source.look(5).value().substr(0, 5), text.substr(3, 5));
+    EXPECT_EQ(source.look(5).substr(0, 5), text.substr(3, 5));
   }
+}
+
+TEST(ByteSource, LooksUpToAnErrorAndReadsIt) {
+  const TemporaryFolder folder;
+  ByteSource source(folder.write("a", gzip("text") + "x"));
+  EXPECT_EQ(source.look(100), "text");
+  std::array<char, 10> room{};
+  EXPECT_EQ(source.read(room).value(), 4U);
+  EXPECT_THAT(source.read(room).error(), HasSubstr("damaged gzip data: byte 0x78"));
 }
 
 TEST(ByteSource, RefusesBytesAfterAMember) {

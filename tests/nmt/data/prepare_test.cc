@@ -138,8 +138,8 @@ TEST_F(PrepareTest, UnequalFilesAreRefusedOrTruncated) {
 
 TEST_F(PrepareTest, RefusesMarkup) {
   PrepareOptions config = clean_options();
-  add_valid(config, "a fox\nfox\n", "<refset>\n<seg>ein fuchs</seg>\n");
-  EXPECT_THAT(message_of([&] { prepare(config); }), HasSubstr("valid.tgt:1: begins with '<refset'"));
+  add_valid(config, "a fox\nfox\n", "<html>\n<p>ein fuchs</p>\n");
+  EXPECT_THAT(message_of([&] { prepare(config); }), HasSubstr("valid.tgt:1: begins with '<html'"));
 }
 
 TEST_F(PrepareTest, RefusesSetsWithoutPairsAndKeepsAnOlderFolder) {
