@@ -30,7 +30,7 @@ struct PrepareArguments {
   std::vector<std::string> languages;
   std::vector<int> columns;
   std::string output, vocabulary, unequal = "refuse";
-  bool json = false;
+  bool json = false, dry_run = false;
 };
 
 bool is_same_file(const std::string& one, const std::string& other) {
@@ -120,12 +120,48 @@ PairChoice pair_choice(const PrepareArguments& arguments) {
   return choice;
 }
 
+void print_dry_run(const PrepareArguments& arguments) {
+  const std::vector<PrepareReport> reports = try_cleaning(arguments.options);
+  json::array sets;
+  for (const PrepareReport& report : reports) {
+    sets.push_back(report.to_json());
+    if (!arguments.json) fmt::print("{}", report.table());
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", to_text(json::object{{"sets", std::move(sets)}}));
+  } else {
+    fmt::print("nothing written (--dry-run); pieces are not counted\n");
+  }
+}
+
+/// The options of a filter that need others.
+void check_filter(const PrepareArguments& arguments, FilterOptions& filter) {
+  if (!filter.scripts.empty() && filter.min_script == 0) {
+    throw UsageFailure("--scripts: nothing uses it without --min-script, such as 0.5");
+  }
+  for (const std::string& name : filter.scripts) {
+    if (!is_script_name(name)) {
+      throw UsageFailure(fmt::format("--scripts: found '{}', expected scripts such as Latn, Cyrl, Arab, Hans", name));
+    }
+  }
+  if (!filter.identify) return;
+  if (arguments.languages.empty()) throw UsageFailure("--identify: expected --languages too, such as en,de");
+  for (const std::string& language : arguments.languages) {
+    if (!is_identifiable(language)) {
+      throw UsageFailure(fmt::format("--identify: CLD2 does not know the language '{}' of --languages", language));
+    }
+  }
+  filter.source_language = arguments.languages[0];
+  filter.target_language = arguments.languages[1];
+}
+
 void run_prepare(PrepareArguments& arguments) {
   PrepareOptions& options = arguments.options;
   if (options.filter.min_words > options.filter.max_words) {
     throw UsageFailure(fmt::format("--min-words: found {}, expected at most --max-words, {}", options.filter.min_words,
                                    options.filter.max_words));
   }
+  check_filter(arguments, options.filter);
   options.train = training_files(arguments.train);
   options.valid = held_out_files("--valid", arguments.valid);
   options.test = held_out_files("--test", arguments.test);
@@ -133,6 +169,11 @@ void run_prepare(PrepareArguments& arguments) {
   options.output = arguments.output;
   options.use_vocabulary = arguments.vocabulary;
   options.unequal = arguments.unequal == "refuse" ? Unequal::refuse : Unequal::truncate;
+  if (arguments.dry_run) {
+    print_dry_run(arguments);
+    return;
+  }
+  if (arguments.output.empty()) throw UsageFailure("--output is required, but for --dry-run");
   const PrepareResult result = prepare(options);
   if (arguments.json) {
     json::array sets;
@@ -178,8 +219,7 @@ void add_input(CLI::App& command, PrepareArguments& arguments) {
       ->expected(2)
       ->check(CLI::Range(1, 1000))
       ->type_name("SRC,TGT");
-  command.add_option("--output", arguments.output, "output folder, created if absent")
-      ->required()
+  command.add_option("--output", arguments.output, "output folder, created if absent; required but for --dry-run")
       ->check(folder_or_nothing)
       ->type_name("DIR");
   command.add_option("--unequal", arguments.unequal, "action if the files of a pair have different numbers of lines")
@@ -269,20 +309,71 @@ void add_filter(CLI::App& command, PrepareArguments& arguments) {
                    "keep training pairs that share the source or target with a held-out pair");
 }
 
+/// Filters that also drop sound pairs. The help says values with which those were few, see FilterOptions.
+void add_more_filters(CLI::App& command, FilterOptions& filter) {
+  command
+      .add_option("--min-script", filter.min_script,
+                  "min fraction of the letters of each side in its script, such as 0.5; 0: any script")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--scripts", filter.scripts,
+                  "scripts of source and target for --min-script, such as Latn,Cyrl; default: those of most letters of "
+                  "the first 1,000 training pairs")
+      ->delimiter(',')
+      ->expected(2)
+      ->type_name("SRC,TGT");
+  command.add_flag("--identify", filter.identify,
+                   "drop pairs with a side that CLD2 is sure is not in its language of --languages");
+  command
+      .add_option("--max-symbols", filter.max_symbols,
+                  "max fraction of visible characters of each side that are no letters, such as 0.6; 1: no limit")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--max-repeated", filter.max_repeated,
+                  "max number of the same character in a row, such as 8; 0: no limit")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  command
+      .add_option("--min-numbers", filter.min_numbers,
+                  "min fraction of the numbers of a pair that are on both sides, if both have numbers, such as 0.5; 0: "
+                  "numbers may differ")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_flag("--same-addresses", filter.same_addresses,
+                   "drop pairs whose sides name other hosts on the web or other mail addresses");
+  command.add_flag("--drop-near-identical", filter.drop_near_identical,
+                   "drop pairs with sides that differ only in case, marks and digits");
+  command.add_flag("--drop-near-duplicates", filter.drop_near_duplicates,
+                   "drop pairs that differ from an earlier one only in case, marks and digits");
+}
+
 }  // namespace
 
 void add_prepare(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "prepare", "Cleans and deduplicates parallel text, trains SentencePiece, writes memory-mapped id files");
   const auto arguments = std::make_shared<PrepareArguments>();
-  add_input(*command, *arguments);
-  add_vocabulary(*command, *arguments);
-  add_filter(*command, *arguments);
+  const std::string others = command->option_defaults()->get_group();
+  const auto in_group = [&](const char* group, const auto& add) {
+    command->option_defaults()->group(group);
+    add();
+    command->option_defaults()->group(others);
+  };
+  in_group("Text", [&] { add_input(*command, *arguments); });
+  in_group("Vocabulary", [&] { add_vocabulary(*command, *arguments); });
+  in_group("Filters of training pairs", [&] { add_filter(*command, *arguments); });
+  in_group("Filters of training pairs that are off by default",
+           [&] { add_more_filters(*command, arguments->options.filter); });
   command
       ->add_option("--threads", arguments->options.threads,
                    "encoding threads; 0: one per processor that affinity and CPU quota allow")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "clean the text and print the report, with counts and examples, but write nothing and train no "
+                    "vocabulary");
   command->add_flag("--json", arguments->json, "print the report as JSON");
   command->callback([arguments] { run_prepare(*arguments); });
 }

@@ -89,6 +89,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"(oneapi/)?dnnl", ("nmt/ops/cpu/",), "oneDNN"),
     (r"sqlite3", ("server/store/",), "SQLite"),
     (r"zstd", ("server/store/", "nmt/data/byte_source"), "Zstandard"),
+    (r"cld2/", ("nmt/data/pair_filter",), "CLD2"),
     (r"expat\.h$", ("nmt/data/xml_pairs",), "Expat"),
     (r"(lzma|bzlib)\.h$", ("nmt/data/byte_source",), "liblzma and bzip2"),
     (r"prometheus/", ("server/telemetry/prometheus",), "prometheus-cpp"),

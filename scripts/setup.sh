@@ -36,7 +36,7 @@ esac
 BUILD_PACKAGES=(
   build-essential g++ cmake ninja-build ccache git pkg-config file # cpack -G DEB needs file
   "libboost$boost-dev" "libboost-json$boost-dev" "libboost-url$boost-dev"
-  libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev
+  libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev libcld2-dev
   libsqlite3-dev libssl-dev zlib1g-dev liblzma-dev libbz2-dev libzstd-dev libzip-dev libexpat1-dev libjemalloc-dev prometheus-cpp-dev
   libspdlog-dev libfmt-dev libyaml-cpp-dev libcli11-dev
 )
@@ -96,7 +96,7 @@ setup.sh installs packages on Debian 12 and 13; this is $1.
 Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, git, pkg-config; ccache if you like
   Boost 1.81 or newer: headers (Beast, Asio), json, url
-  Open MPI 4.1 or 5.0 with mpirun and an ssh client; oneDNN 2.6 or 3; SentencePiece 0.1.97; ICU
+  Open MPI 4.1 or 5.0 with mpirun and an ssh client; oneDNN 2.6 or 3; SentencePiece 0.1.97; ICU; CLD2
   npm, if the dashboard is to translate in the browser: run 'npm ci' in server/page before the build
   SQLite 3.40, OpenSSL 3, zlib, liblzma 5.4, bzip2, zstd 1.5, libzip 1.7, Expat 2.5, jemalloc 5.2, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
   python3 and curl for the scripts; dpkg-deb for the corpus of the quickstart

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/data/manifest.h"
+#include "nmt/data/pair_filter.h"
 #include "nmt/data/prepare_report.h"
 #include "nmt/data/vocabulary.h"
 
@@ -51,5 +52,9 @@ struct PrepareResult {
 /// older manifest is removed and the files are moved into place. So a folder with a manifest is always complete, and a
 /// failure before that leaves an older result intact. Throws Failure, also if a set has no pairs left.
 PrepareResult prepare(const PrepareOptions& options);
+
+/// The reports of the first pass, which writes nothing: no pieces, and nothing about what encoding drops. Needs no
+/// output folder. Throws Failure.
+std::vector<PrepareReport> try_cleaning(const PrepareOptions& options);
 
 }  // namespace babelring

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "base/json.h"
@@ -29,7 +28,15 @@ enum class Finding {
   long_word,
   ratio,
   identical,
+  other_script,
+  symbols,
+  repeated,
+  numbers,
+  addresses,
+  near_identical,
+  other_language,
   duplicate,
+  near_duplicate,
   held_out,
   too_many_pieces,
   too_many_unknown,
@@ -56,6 +63,8 @@ class PrepareReport {
   /// Counts a finding. Stores the first few as examples with file, line and the start of the text (escaped).
   void add(Finding finding, std::string_view file, std::int64_t line, std::string_view text);
   void add(Finding finding, std::string_view place, std::string_view text);
+  /// The same with both sides in the example.
+  void add_pair(Finding finding, std::string_view place, std::string_view source, std::string_view target);
   void add_read() { ++read_; }
   void add_kept() { ++kept_; }
   /// Undoes add_kept() for a pair dropped later.
@@ -94,6 +103,9 @@ class PrepareReport {
   Pieces source_, target_;
   Entry changed_;
   std::array<Entry, finding_count> entries_;
+
+  /// Counts a finding; the entry, if it has room for an example.
+  Entry* count(Finding finding);
 };
 
 /// Two line-aligned text files, or one that holds both sides.
@@ -129,32 +141,6 @@ class PairReader {
   RawLine source_line_, target_line_;
   Unequal unequal_;
   PrepareReport& report_;
-};
-
-struct FilterOptions {
-  std::int64_t min_words = 1, max_words = 250;  // on either side, as count_words() counts
-  std::int64_t max_word_length = 1000;          // characters, of the longest_word(); Moses' default
-  double max_ratio = 5;                         // max ratio of the longer side to the shorter, in words
-  bool keep_identical = false;
-  bool keep_duplicates = false;
-  bool keep_held_out = false;
-};
-
-/// Filters pairs of the training text. Stores a hash of each distinct pair: 8 bytes, about 40 with overhead.
-class PairFilter {
- public:
-  explicit PairFilter(const FilterOptions& options) : options_(options) {}
-
-  /// Registers a held-out pair. Training pairs that share either side (as comparable()) are dropped, unless
-  /// keep_held_out is set.
-  void hold_out(std::string_view source, std::string_view target);
-
-  /// The reason to drop a pair; none if it is kept. Looks at its sides as comparable().
-  std::optional<Finding> judge(std::string_view source, std::string_view target);
-
- private:
-  FilterOptions options_;
-  std::unordered_set<std::uint64_t> seen_, held_out_;
 };
 
 }  // namespace babelring

@@ -213,6 +213,11 @@ class CorpusFormsTest(unittest.TestCase):
             ),
             (2, "--train tmx --valid sgml.0", "--valid: found 1 file, 'sgml.0' (SGML) is without a target"),
             (2, "--train tmx --languages en", "--languages"),
+            (2, "--train tmx --identify", "--identify: expected --languages too, such as en,de"),
+            (2, "--train tmx --identify --languages en,xx", "--identify: CLD2 does not know the language 'xx'"),
+            (2, "--train tmx --scripts Latn,Latn", "--scripts: nothing uses it without --min-script, such as 0.5"),
+            (2, "--train tmx --min-script 0.5 --scripts Latn,Lat", "--scripts: found 'Lat', expected scripts such as"),
+            (2, "--train tmx --max-symbols 2", "--max-symbols: found 2, expected 0 to 1"),
             (2, "--train tsv --columns 0,1", "--columns: found 0, expected 1 to 1000"),
             (1, "--train three", "three:1: a unit in 3 languages (en, de, fr); expected --languages, such as en,de"),
             (1, "--train tmx --languages en,fr", "tmx: no text in 'fr', only in de-at, en, en-us; see --languages"),
@@ -230,6 +235,19 @@ class CorpusFormsTest(unittest.TestCase):
             self.assertEqual(done.returncode, code, f"{words}: {done.stderr}")
             self.assertIn(message, done.stderr)
             self.assertFalse(Path("bad/manifest.json").exists())
+
+    def test_a_dry_run_reports_and_writes_nothing(self) -> None:
+        words = "prepare --train train.0 train.1 --valid valid.0 valid.1 --dry-run --max-symbols 0.3 --min-numbers 0.9"
+        before = sorted(Path(".").iterdir())
+        done = call("nmt", *words.split(), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        train = json.loads(done.stdout)["sets"][0]
+        self.assertEqual(train["pairs_read"], len(self.train))
+        self.assertLess(train["pairs_kept"], len(self.train))
+        self.assertIn(" ||| ", train["findings"]["symbols"]["examples"][0])
+        self.assertIn("nothing written (--dry-run)", call("nmt", *words.split()).stdout)
+        self.assertEqual(sorted(Path(".").iterdir()), before)
+        self.assertFalse(Path("x").exists())
 
     def test_a_bomb_and_outside_entities_are_refused(self) -> None:
         body = "<tmx version='1.4'><body><tu><tuv xml:lang='en'><seg>&{};</seg></tuv></tu></body></tmx>"

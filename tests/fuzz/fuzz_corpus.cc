@@ -1,5 +1,5 @@
-// Parallel text: compressed, lines, SGML, TSV, TMX, XLIFF, WMT's XML. The first byte chooses between one file that holds
-// both sides and two files, the bytes in two parts at a 0xff.
+// Parallel text: compressed, lines, SGML, TSV, TMX, XLIFF, WMT's XML. The first byte chooses between one file that
+// holds both sides and two files, the bytes in two parts at a 0xff.
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -256,7 +256,7 @@ TEST_F(PrepareTest, WarnsOfAReasonThatDropsMoreThanATenth) {
   EXPECT_EQ(report.options(), "--max-ratio");
   ASSERT_EQ(report.warnings().size(), 1U);
   EXPECT_EQ(report.warnings()[0], "train: 7 of 67 pairs dropped: length ratio too large (--max-ratio), such as " +
-                                      (folder_ / "train.src").string() + ":61: one");
+                                      (folder_ / "train.src").string() + ":61: one ||| a b c d e 0");
   EXPECT_THAT(prepare(clean_options()).reports.at(0).warnings(), testing::IsEmpty());
 }
 
