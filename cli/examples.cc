@@ -18,6 +18,7 @@ constexpr Example examples[] = {
      "nmt prepare --train a.en.gz a.de.gz --train b.en b.de --output data/ids --vocabulary old/spm.model"},
     {"nmt prepare",
      "nmt prepare --train memory.tmx web.tsv.zst --languages en,de --test src.sgm ref.sgm --output data/ids"},
+    {"nmt prepare", "nmt prepare --train web.en web.de --languages en,de --identify --min-numbers 0.5 --dry-run"},
     {"nmt translate", "nmt translate --checkpoint runs/help <text.en >text.de"},
     {"nmt translate", "nmt translate --checkpoint best --input text.en.gz --output text.de --beam 4 --invalid replace"},
     {"nmt translate", "nmt translate --checkpoint runs/help --sample --top-p 0.9 --n-best 8 --json <text.en"},

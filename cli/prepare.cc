@@ -27,8 +27,7 @@ namespace {
 struct PrepareArguments {
   PrepareOptions options;
   std::vector<std::string> train, valid, test;  // source and target in turn, or a file that holds both sides
-  std::vector<std::string> languages;
-  std::vector<int> columns;
+  PairChoiceOptions pairs;
   std::string output, vocabulary, unequal = "refuse";
   bool json = false, dry_run = false;
 };
@@ -107,19 +106,6 @@ std::optional<TextFiles> held_out_files(const std::string& option, const std::ve
   return inputs.front();
 }
 
-PairChoice pair_choice(const PrepareArguments& arguments) {
-  PairChoice choice;
-  if (!arguments.languages.empty()) {
-    choice.source_language = arguments.languages[0];
-    choice.target_language = arguments.languages[1];
-  }
-  if (!arguments.columns.empty()) {
-    choice.source_column = arguments.columns[0];
-    choice.target_column = arguments.columns[1];
-  }
-  return choice;
-}
-
 void print_dry_run(const PrepareArguments& arguments) {
   const std::vector<PrepareReport> reports = try_cleaning(arguments.options);
   json::array sets;
@@ -145,14 +131,14 @@ void check_filter(const PrepareArguments& arguments, FilterOptions& filter) {
     }
   }
   if (!filter.identify) return;
-  if (arguments.languages.empty()) throw UsageFailure("--identify: expected --languages too, such as en,de");
-  for (const std::string& language : arguments.languages) {
+  if (arguments.pairs.languages.empty()) throw UsageFailure("--identify: expected --languages too, such as en,de");
+  for (const std::string& language : arguments.pairs.languages) {
     if (!is_identifiable(language)) {
       throw UsageFailure(fmt::format("--identify: CLD2 does not know the language '{}' of --languages", language));
     }
   }
-  filter.source_language = arguments.languages[0];
-  filter.target_language = arguments.languages[1];
+  filter.source_language = arguments.pairs.languages[0];
+  filter.target_language = arguments.pairs.languages[1];
 }
 
 void run_prepare(PrepareArguments& arguments) {
@@ -165,7 +151,7 @@ void run_prepare(PrepareArguments& arguments) {
   options.train = training_files(arguments.train);
   options.valid = held_out_files("--valid", arguments.valid);
   options.test = held_out_files("--test", arguments.test);
-  options.choice = pair_choice(arguments);
+  options.choice = arguments.pairs.choice();
   options.output = arguments.output;
   options.use_vocabulary = arguments.vocabulary;
   options.unequal = arguments.unequal == "refuse" ? Unequal::refuse : Unequal::truncate;
@@ -207,18 +193,7 @@ void add_input(CLI::App& command, PrepareArguments& arguments) {
       ->expected(1, 2)
       ->check(is_file_name)
       ->type_name("SRC [TGT]");
-  command
-      .add_option("--languages", arguments.languages,
-                  "source and target language of files that name them, such as en,de; en means en-GB, too; default: "
-                  "those of the file")
-      ->delimiter(',')
-      ->expected(2)
-      ->type_name("SRC,TGT");
-  command.add_option("--columns", arguments.columns, "columns of TSV with source and target; default: 1,2")
-      ->delimiter(',')
-      ->expected(2)
-      ->check(CLI::Range(1, 1000))
-      ->type_name("SRC,TGT");
+  arguments.pairs.declare(command);
   command.add_option("--output", arguments.output, "output folder, created if absent; required but for --dry-run")
       ->check(folder_or_nothing)
       ->type_name("DIR");
@@ -350,6 +325,34 @@ void add_more_filters(CLI::App& command, FilterOptions& filter) {
 }
 
 }  // namespace
+
+void PairChoiceOptions::declare(CLI::App& command) {
+  command
+      .add_option("--languages", languages,
+                  "source and target language of files that name them, such as en,de; en means en-GB, too; default: "
+                  "those of the file")
+      ->delimiter(',')
+      ->expected(2)
+      ->type_name("SRC,TGT");
+  command.add_option("--columns", columns, "columns of TSV with source and target; default: 1,2")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::Range(1, 1000))
+      ->type_name("SRC,TGT");
+}
+
+PairChoice PairChoiceOptions::choice() const {
+  PairChoice choice;
+  if (!languages.empty()) {
+    choice.source_language = languages[0];
+    choice.target_language = languages[1];
+  }
+  if (!columns.empty()) {
+    choice.source_column = columns[0];
+    choice.target_column = columns[1];
+  }
+  return choice;
+}
 
 void add_prepare(CLI::App& app) {
   CLI::App* command = app.add_subcommand(

@@ -43,6 +43,9 @@ class LineReader {
   /// Like read(), but throws Failure instead of returning an Error.
   bool next(RawLine& line) { return read(line).value(); }
 
+  /// As ByteSource::look(). Must come before the first line is read.
+  std::string_view look(std::size_t bytes) { return source_->look(bytes); }
+
   const std::filesystem::path& file() const { return file_; }
   /// Number of lines read so far.
   std::int64_t lines() const { return lines_; }

@@ -158,10 +158,10 @@ std::string without_entities(std::string_view text) {
 /// A side of a pair of files: lines, or the segments of an SGML set, which need not be well-formed XML.
 class Side {
  public:
-  Side(std::unique_ptr<ByteSource> source, const fs::path& file, bool sgml)
-      : reader_(std::move(source), file), sgml_(sgml) {}
+  explicit Side(const fs::path& file) : reader_(file) {}
 
   bool next(RawLine& line) {
+    if (!std::exchange(begun_, true)) tell_form();
     if (sgml_) return next_segment(line);
     if (!reader_.next(line)) return false;
     refuse_markup(reader_.file(), line);
@@ -174,6 +174,16 @@ class Side {
   const std::string& id() const { return id_; }
 
  private:
+  /// Not at opening, since a pipe may have nothing yet.
+  void tell_form() {
+    const TextForm form = form_of(reader_.look(looked_bytes));
+    sgml_ = form == TextForm::sgml;
+    if (holds_both_sides(form) && form != TextForm::tsv) {  // a text may have tabs
+      fail("{} is {}, which holds both sides; expected it alone, or a text with a sentence on each line",
+           file().string(), name_of(form));
+    }
+  }
+
   bool next_segment(RawLine& out) {
     while (const auto tag = next_tag()) {
       const std::string name = lower(tag->substr(0, tag->find_first_of(" \t\r\n/")));
@@ -264,7 +274,7 @@ class Side {
   }
 
   LineReader reader_;
-  bool sgml_;
+  bool begun_ = false, sgml_ = false;
   std::int64_t read_ = 0;
   RawLine line_;
   std::size_t at_ = 0;  // unread from there in line_
@@ -275,38 +285,27 @@ class Side {
 
 class TwoFiles : public PairSource {
  public:
-  TwoFiles(std::unique_ptr<Side> source, std::unique_ptr<Side> target)
-      : source_(std::move(source)), target_(std::move(target)) {}
+  TwoFiles(const fs::path& source, const fs::path& target) : source_(source), target_(target) {}
 
   Next next(RawLine& source, RawLine& target) override {
-    const bool source_left = source_->next(source), target_left = target_->next(target);
+    const bool source_left = source_.next(source), target_left = target_.next(target);
     if (!source_left || !target_left) {
       return source_left ? Next::source_only : target_left ? Next::target_only : Next::end;
     }
-    if (source_->id() != target_->id() && !source_->id().empty() && !target_->id().empty()) {
+    if (source_.id() != target_.id() && !source_.id().empty() && !target_.id().empty()) {
       fail("{}:{} has {}, {}:{} has {}; expected the same segments in the same order", source_file().string(),
-           source.number, source_->id(), target_file().string(), target.number, target_->id());
+           source.number, source_.id(), target_file().string(), target.number, target_.id());
     }
     return Next::pair;
   }
-  const fs::path& source_file() const override { return source_->file(); }
-  const fs::path& target_file() const override { return target_->file(); }
-  std::int64_t source_lines() const override { return source_->read(); }
-  std::int64_t target_lines() const override { return target_->read(); }
+  const fs::path& source_file() const override { return source_.file(); }
+  const fs::path& target_file() const override { return target_.file(); }
+  std::int64_t source_lines() const override { return source_.read(); }
+  std::int64_t target_lines() const override { return target_.read(); }
 
  private:
-  std::unique_ptr<Side> source_, target_;
+  Side source_, target_;
 };
-
-std::unique_ptr<Side> open_side(const fs::path& file) {
-  auto source = std::make_unique<ByteSource>(file);
-  const TextForm form = form_of(source->look(looked_bytes));
-  if (holds_both_sides(form) && form != TextForm::tsv) {  // a text may have tabs
-    fail("{} is {}, which holds both sides; expected it alone, or a text with a sentence on each line", file.string(),
-         name_of(form));
-  }
-  return std::make_unique<Side>(std::move(source), file, form == TextForm::sgml);
-}
 
 }  // namespace
 
@@ -351,7 +350,7 @@ TextForm form_of(const fs::path& file) {
 }
 
 std::unique_ptr<PairSource> open_pairs(const fs::path& source, const fs::path& target, const PairChoice& choice) {
-  if (!target.empty()) return std::make_unique<TwoFiles>(open_side(source), open_side(target));
+  if (!target.empty()) return std::make_unique<TwoFiles>(source, target);
   auto bytes = std::make_unique<ByteSource>(source);
   const TextForm form = form_of(bytes->look(looked_bytes));
   if (!holds_both_sides(form)) {

@@ -74,7 +74,8 @@ class PairSource {
 };
 
 /// Opens two files of lines or SGML, or one that holds both sides if `target` is empty, each plain or compressed.
-/// Throws Failure if a file cannot be opened, or has a form that does not suit: what was found, what was expected.
+/// Throws Failure if a file cannot be opened, or has a form that does not suit (of two files only when the first pair
+/// is read): what was found, what was expected.
 std::unique_ptr<PairSource> open_pairs(const std::filesystem::path& source, const std::filesystem::path& target,
                                        const PairChoice& choice);
 
