@@ -1,14 +1,26 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/json.h"
+#include "nmt/data/pair_source.h"
 
 namespace CLI {
 class App;
 }
 
 namespace babelring {
+
+/// Options of commands that read files which hold both sides of a parallel text.
+struct PairChoiceOptions {
+  std::vector<std::string> languages;
+  std::vector<int> columns;
+
+  /// Adds --languages and --columns to the command, which the options must outlive.
+  void declare(CLI::App& command);
+  PairChoice choice() const;
+};
 
 /// Adds `nmt average`, which averages the weights of checkpoints into a new checkpoint.
 void add_average(CLI::App& app);

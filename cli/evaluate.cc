@@ -273,7 +273,7 @@ void add_evaluate(CLI::App& app) {
       "`nmt gssm data`, or none to generate sequences");
   command->add_option("--set", arguments->set,
                       "held-out set in that folder; default: test, with --watch the run's data.valid_set");
-  command->add_option("--source", arguments->source, "source text to use instead of --data, plain or gzip");
+  command->add_option("--source", arguments->source, "source text to use instead of --data, plain or compressed");
   command->add_option("--reference", arguments->reference, "reference translation of --source, line by line");
   add_tokenize(*command, arguments->tokenizer);
   arguments->tokenize = command->get_option("--tokenize");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,48 +23,122 @@ namespace babelring {
 
 namespace {
 
-using FilePair = std::pair<std::string, std::string>;
-
 /// The parsed command line.
 struct PrepareArguments {
   PrepareOptions options;
-  std::vector<std::string> train;  // source and target in turn
-  FilePair valid, test;
+  std::vector<std::string> train, valid, test;  // source and target in turn, or a file that holds both sides
+  PairChoiceOptions pairs;
   std::string output, vocabulary, unequal = "refuse";
-  bool json = false;
+  bool json = false, dry_run = false;
 };
-
-TextFiles files(const FilePair& pair) {
-  return {pair.first, pair.second};
-}
 
 bool is_same_file(const std::string& one, const std::string& other) {
   std::error_code error;
   return std::filesystem::is_regular_file(one, error) && std::filesystem::equivalent(one, other, error);
 }
 
-/// The training files as pairs. A pair that is given again, also by other names, counts once: a list that a shell made
-/// has links and overlapping patterns.
-std::vector<TextFiles> training_files(const std::vector<std::string>& given) {
-  if (given.size() % 2 != 0) {
-    throw UsageFailure(
-        fmt::format("--train: found {} file{}, '{}' is without a target; expected pairs of files, source and target",
-                    given.size(), given.size() == 1 ? "" : "s", given.back()));
-  }
-  std::vector<TextFiles> pairs;
-  for (std::size_t i = 0; i < given.size(); i += 2) {
-    const FilePair pair{given[i], given[i + 1]};
-    const auto again = std::find_if(pairs.begin(), pairs.end(), [&](const TextFiles& earlier) {
-      return is_same_file(earlier.source, pair.first) && is_same_file(earlier.target, pair.second);
-    });
-    if (again == pairs.end()) {
-      pairs.push_back(files(pair));
+/// The files of an option as inputs: each that holds both sides alone, others as pairs. A lone last file is left to be
+/// told by content when it is read: it may be a pipe.
+std::vector<TextFiles> text_files(const std::string& option, const std::vector<std::string>& given) {
+  std::vector<TextFiles> inputs;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const TextForm form = form_of(std::filesystem::path(given[i]));
+    if (holds_both_sides(form)) {
+      inputs.push_back({given[i], {}});
       continue;
     }
-    spdlog::warn("--train: {} and {} are read once: they are the files {} and {}", pair.first, pair.second,
-                 again->source.string(), again->target.string());
+    if (i + 1 == given.size()) {
+      if (!std::filesystem::is_regular_file(given[i])) {
+        inputs.push_back({given[i], {}});
+        break;
+      }
+      throw UsageFailure(fmt::format(
+          "{}: found {} file{}, '{}' ({}) is without a target; expected source and target in turn, or files of TSV, "
+          "TMX, XLIFF or XML of WMT, which hold both",
+          option, given.size(), given.size() == 1 ? "" : "s", given.back(), name_of(form)));
+    }
+    const TextForm next = form_of(std::filesystem::path(given[i + 1]));
+    if (holds_both_sides(next) && next != TextForm::tsv) {
+      throw UsageFailure(
+          fmt::format("{}: '{}' is {}, which holds both sides, and stands in the place of the target of "
+                      "'{}' ({})",
+                      option, given[i + 1], name_of(next), given[i], name_of(form)));
+    }
+    inputs.push_back({given[i], given[i + 1]});
+    ++i;
   }
-  return pairs;
+  return inputs;
+}
+
+/// The training files. Files that are given again, also by other names, count once: a list that a shell made has links
+/// and overlapping patterns.
+std::vector<TextFiles> training_files(const std::vector<std::string>& given) {
+  std::vector<TextFiles> inputs;
+  const auto named = [](const TextFiles& files) {
+    return files.target.empty() ? files.source.string()
+                                : fmt::format("{} and {}", files.source.string(), files.target.string());
+  };
+  for (const TextFiles& files : text_files("--train", given)) {
+    const auto again = std::find_if(inputs.begin(), inputs.end(), [&](const TextFiles& earlier) {
+      return is_same_file(earlier.source, files.source) && earlier.target.empty() == files.target.empty() &&
+             (files.target.empty() || is_same_file(earlier.target, files.target));
+    });
+    if (again == inputs.end()) {
+      inputs.push_back(files);
+      continue;
+    }
+    const bool one = files.target.empty();
+    spdlog::warn("--train: {} {} read once: {} {}", named(files), one ? "is" : "are",
+                 one ? "it is the file" : "they are the files", named(*again));
+  }
+  return inputs;
+}
+
+/// An input of --valid or --test.
+std::optional<TextFiles> held_out_files(const std::string& option, const std::vector<std::string>& given) {
+  std::vector<TextFiles> inputs = text_files(option, given);
+  if (inputs.size() > 1) {
+    throw UsageFailure(
+        fmt::format("{}: found '{}' ({}) and '{}', expected one file that holds both sides, or source and target",
+                    option, given[0], name_of(form_of(std::filesystem::path(given[0]))), given[1]));
+  }
+  if (inputs.empty()) return std::nullopt;
+  return inputs.front();
+}
+
+void print_dry_run(const PrepareArguments& arguments) {
+  const std::vector<PrepareReport> reports = try_cleaning(arguments.options);
+  json::array sets;
+  for (const PrepareReport& report : reports) {
+    sets.push_back(report.to_json());
+    if (!arguments.json) fmt::print("{}", report.table());
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", to_text(json::object{{"sets", std::move(sets)}}));
+  } else {
+    fmt::print("nothing written (--dry-run); pieces are not counted\n");
+  }
+}
+
+/// The options of a filter that need others.
+void check_filter(const PrepareArguments& arguments, FilterOptions& filter) {
+  if (!filter.scripts.empty() && filter.min_script == 0) {
+    throw UsageFailure("--scripts: nothing uses it without --min-script, such as 0.5");
+  }
+  for (const std::string& name : filter.scripts) {
+    if (!is_script_name(name)) {
+      throw UsageFailure(fmt::format("--scripts: found '{}', expected scripts such as Latn, Cyrl, Arab, Hans", name));
+    }
+  }
+  if (!filter.identify) return;
+  if (arguments.pairs.languages.empty()) throw UsageFailure("--identify: expected --languages too, such as en,de");
+  for (const std::string& language : arguments.pairs.languages) {
+    if (!is_identifiable(language)) {
+      throw UsageFailure(fmt::format("--identify: CLD2 does not know the language '{}' of --languages", language));
+    }
+  }
+  filter.source_language = arguments.pairs.languages[0];
+  filter.target_language = arguments.pairs.languages[1];
 }
 
 void run_prepare(PrepareArguments& arguments) {
@@ -72,12 +147,19 @@ void run_prepare(PrepareArguments& arguments) {
     throw UsageFailure(fmt::format("--min-words: found {}, expected at most --max-words, {}", options.filter.min_words,
                                    options.filter.max_words));
   }
+  check_filter(arguments, options.filter);
   options.train = training_files(arguments.train);
-  if (!arguments.valid.first.empty()) options.valid = files(arguments.valid);
-  if (!arguments.test.first.empty()) options.test = files(arguments.test);
+  options.valid = held_out_files("--valid", arguments.valid);
+  options.test = held_out_files("--test", arguments.test);
+  options.choice = arguments.pairs.choice();
   options.output = arguments.output;
   options.use_vocabulary = arguments.vocabulary;
   options.unequal = arguments.unequal == "refuse" ? Unequal::refuse : Unequal::truncate;
+  if (arguments.dry_run) {
+    print_dry_run(arguments);
+    return;
+  }
+  if (arguments.output.empty()) throw UsageFailure("--output is required, but for --dry-run");
   const PrepareResult result = prepare(options);
   if (arguments.json) {
     json::array sets;
@@ -93,22 +175,26 @@ void run_prepare(PrepareArguments& arguments) {
 
 /// CLI11 would accept an option as the second file of a pair.
 std::string is_file_name(const std::string& text) {
-  return text.starts_with("--") ? fmt::format("expected two files, found '{}'", text) : "";
+  return text.starts_with("--") ? fmt::format("expected one or two files, found '{}'", text) : "";
 }
 
 void add_input(CLI::App& command, PrepareArguments& arguments) {
   command
-      .add_option("--train", arguments.train, "training text: source and target file, plain or gzip; may be repeated")
+      .add_option("--train", arguments.train,
+                  "training text: source and target file, or one of TSV, TMX, XLIFF or XML of WMT that holds both "
+                  "sides; plain or compressed, told by content; may be repeated")
       ->required()
-      ->type_name("SRC TGT");
+      ->type_name("SRC [TGT]");
   command.add_option("--valid", arguments.valid, "held-out text to select checkpoints with")
+      ->expected(1, 2)
       ->check(is_file_name)
-      ->type_name("SRC TGT");
+      ->type_name("SRC [TGT]");
   command.add_option("--test", arguments.test, "held-out text to report scores on")
+      ->expected(1, 2)
       ->check(is_file_name)
-      ->type_name("SRC TGT");
-  command.add_option("--output", arguments.output, "output folder, created if absent")
-      ->required()
+      ->type_name("SRC [TGT]");
+  arguments.pairs.declare(command);
+  command.add_option("--output", arguments.output, "output folder, created if absent; required but for --dry-run")
       ->check(folder_or_nothing)
       ->type_name("DIR");
   command.add_option("--unequal", arguments.unequal, "action if the files of a pair have different numbers of lines")
@@ -200,20 +286,99 @@ void add_filter(CLI::App& command, PrepareArguments& arguments) {
                    "keep training pairs that share the source or target with a held-out pair");
 }
 
+/// Filters that also drop sound pairs. The help says values with which those were few, see FilterOptions.
+void add_more_filters(CLI::App& command, FilterOptions& filter) {
+  command
+      .add_option("--min-script", filter.min_script,
+                  "min fraction of the letters of each side in its script, such as 0.5; 0: any script")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--scripts", filter.scripts,
+                  "scripts of source and target for --min-script, such as Latn,Cyrl; default: those of most letters of "
+                  "the first 1,000 training pairs")
+      ->delimiter(',')
+      ->expected(2)
+      ->type_name("SRC,TGT");
+  command.add_flag("--identify", filter.identify,
+                   "drop pairs with a side that CLD2 is sure is not in its language of --languages");
+  command
+      .add_option("--max-symbols", filter.max_symbols,
+                  "max fraction of visible characters of each side that are no letters, such as 0.6; 1: no limit")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--max-repeated", filter.max_repeated,
+                  "max number of the same character in a row, such as 8; 0: no limit")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  command
+      .add_option("--min-numbers", filter.min_numbers,
+                  "min fraction of the numbers of a pair that are on both sides, if both have numbers, such as 0.5; 0: "
+                  "numbers may differ")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_flag("--same-addresses", filter.same_addresses,
+                   "drop pairs whose sides name other hosts on the web or other mail addresses");
+  command.add_flag("--drop-near-identical", filter.drop_near_identical,
+                   "drop pairs with sides that differ only in case, marks and digits");
+  command.add_flag("--drop-near-duplicates", filter.drop_near_duplicates,
+                   "drop pairs that differ from an earlier one only in case, marks and digits");
+}
+
 }  // namespace
+
+void PairChoiceOptions::declare(CLI::App& command) {
+  command
+      .add_option("--languages", languages,
+                  "source and target language of files that name them, such as en,de; en means en-GB, too; default: "
+                  "those of the file")
+      ->delimiter(',')
+      ->expected(2)
+      ->type_name("SRC,TGT");
+  command.add_option("--columns", columns, "columns of TSV with source and target; default: 1,2")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::Range(1, 1000))
+      ->type_name("SRC,TGT");
+}
+
+PairChoice PairChoiceOptions::choice() const {
+  PairChoice choice;
+  if (!languages.empty()) {
+    choice.source_language = languages[0];
+    choice.target_language = languages[1];
+  }
+  if (!columns.empty()) {
+    choice.source_column = columns[0];
+    choice.target_column = columns[1];
+  }
+  return choice;
+}
 
 void add_prepare(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "prepare", "Cleans and deduplicates parallel text, trains SentencePiece, writes memory-mapped id files");
   const auto arguments = std::make_shared<PrepareArguments>();
-  add_input(*command, *arguments);
-  add_vocabulary(*command, *arguments);
-  add_filter(*command, *arguments);
+  const std::string others = command->option_defaults()->get_group();
+  const auto in_group = [&](const char* group, const auto& add) {
+    command->option_defaults()->group(group);
+    add();
+    command->option_defaults()->group(others);
+  };
+  in_group("Text", [&] { add_input(*command, *arguments); });
+  in_group("Vocabulary", [&] { add_vocabulary(*command, *arguments); });
+  in_group("Filters of training pairs", [&] { add_filter(*command, *arguments); });
+  in_group("Filters of training pairs that are off by default",
+           [&] { add_more_filters(*command, arguments->options.filter); });
   command
       ->add_option("--threads", arguments->options.threads,
                    "encoding threads; 0: one per processor that affinity and CPU quota allow")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "clean the text and print the report, with counts and examples, but write nothing and train no "
+                    "vocabulary");
   command->add_flag("--json", arguments->json, "print the report as JSON");
   command->callback([arguments] { run_prepare(*arguments); });
 }

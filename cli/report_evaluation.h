@@ -28,8 +28,8 @@ struct EvaluationSet {
 /// Failure if it cannot be read or was prepared with another vocabulary.
 EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary);
 
-/// Loads and encodes two line-aligned text files, plain or gzip. Throws Failure on invalid UTF-8 or different numbers
-/// of lines.
+/// Loads and encodes two line-aligned text files, plain or compressed. Throws Failure on invalid UTF-8 or different
+/// numbers of lines.
 EvaluationSet text_set(const std::filesystem::path& source, const std::filesystem::path& reference,
                        const Vocabulary& vocabulary);
 

@@ -34,6 +34,7 @@ namespace {
 struct PairArguments {
   ModelOptions model;
   std::string source, target;
+  PairChoiceOptions choice;
   std::int64_t batch_tokens = 2048;
   bool tokens = false, truncate = false, json = false;
   double keep_below = 0;
@@ -102,6 +103,7 @@ std::string pair_json(std::int64_t line, const std::vector<float>& tokens, const
 PairInput open_pairs(const PairArguments& arguments, const LoadedModel& loaded) {
   return {{.source = arguments.source,
            .target = arguments.target,
+           .choice = arguments.choice.choice(),
            .max_pieces = std::max(1, loaded.config.data.max_length - 1),  // without </s>
            .truncate = arguments.truncate,
            .threads = arguments.model.threads},
@@ -111,7 +113,7 @@ PairInput open_pairs(const PairArguments& arguments, const LoadedModel& loaded) 
 /// Reads the texts to their ends, so that bad input is refused before the first score. A pipe can be read only once.
 void check_pairs(const PairArguments& arguments, const LoadedModel& loaded) {
   for (const std::string& file : {arguments.source, arguments.target}) {
-    if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) return;
+    if (!file.empty() && std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) return;
   }
   PairInput input = open_pairs(arguments, loaded);
   while (input.next().size() > 0) {
@@ -170,6 +172,9 @@ void run_pairs(const PairArguments& arguments) {
     lines = input.pairs();
   }
   if (lines == 0) fail("{} has no lines; expected a source per line", arguments.source);
+  if (input.incomplete() > 0) {
+    spdlog::warn("left out: {} without both sides, the first {}", input.incomplete(), input.first_incomplete());
+  }
   if (input.cut() > 0) {
     spdlog::warn("--truncate: cut {} {}, the first {}", input.cut(), input.cut() == 1 ? "line" : "lines",
                  input.first_cut());
@@ -192,6 +197,14 @@ const CLI::Option* given(const CLI::App& command, const std::string& group) {
   return nullptr;
 }
 
+/// True if the file of --source holds the targets, too, or is a pipe, which the reader judges.
+bool holds_both(const CLI::App& command) {
+  const auto sources = command.get_option("--source")->as<std::string>();
+  std::error_code error;
+  return holds_both_sides(form_of(std::filesystem::path(sources))) ||
+         (std::filesystem::exists(sources, error) && !std::filesystem::is_regular_file(sources, error));
+}
+
 /// True if pairs are to be scored. Throws UsageFailure if options of both modes were given, or too few of one.
 bool scores_pairs(const CLI::App& command) {
   const CLI::Option *comparing = given(command, comparing_group), *pairs = given(command, pairs_group);
@@ -202,8 +215,10 @@ bool scores_pairs(const CLI::App& command) {
   }
   const auto needed = pairs != nullptr ? std::vector{"--checkpoint", "--source", "--target"}
                                        : std::vector{"--reference", "--hypothesis"};
-  for (const char* name : needed) {
-    if (command.get_option(name)->count() == 0) throw UsageFailure(fmt::format("{} is required; {}", name, expected));
+  for (const std::string_view name : needed) {
+    if (name == "--target" && pairs != nullptr && holds_both(command)) continue;
+    if (command.get_option(std::string(name))->count() == 0)
+      throw UsageFailure(fmt::format("{} is required; {}", name, expected));
   }
   return pairs != nullptr;
 }
@@ -212,9 +227,13 @@ void declare_pairs(CLI::App& command, PairArguments& arguments) {
   arguments.model.declare_model(command);
   command.get_option("--checkpoint")->required(false);
   arguments.model.declare_device(command);
-  command.add_option("--source", arguments.source, "source text, plain or gzip")->type_name("FILE");
-  command.add_option("--target", arguments.target, "its translation to score, line by line, plain or gzip")
+  command
+      .add_option("--source", arguments.source,
+                  "source text, plain or compressed, or a file of TSV, TMX, XLIFF or XML of WMT that holds both sides")
       ->type_name("FILE");
+  command.add_option("--target", arguments.target, "its translation to score, line by line, plain or compressed")
+      ->type_name("FILE");
+  arguments.choice.declare(command);
   command.add_flag("--tokens", arguments.tokens, "also print each piece of the target with its log-probability");
   command.add_flag("--truncate", arguments.truncate,
                    "cut lines of more pieces than data.max_length of the training allowed; otherwise they are refused");

@@ -112,7 +112,8 @@ void add_tokenize(CLI::App& app, TokenizerChoice& choice) {
 }
 
 void TextScores::declare(CLI::App& command) {
-  command.add_option("--reference", references_, "reference text, plain or gzip; may be repeated")->type_name("FILE");
+  command.add_option("--reference", references_, "reference text, plain or compressed; may be repeated")
+      ->type_name("FILE");
   command
       .add_option("--hypothesis", hypotheses_,
                   "text to score, one line per reference line; a byte-order mark is skipped. Several, repeated or "

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzzers of what comes from outside (requests, records, configurations, generators of sequences, safetensors, npz, prices
-# of queries, probes) with clang's libFuzzer and runs each over its kept corpus for a while. An input that breaks something is left in
+# of queries, probes, parallel text) with clang's libFuzzer and runs each over its kept corpus for a while. An input that breaks something is left in
 # build/fuzz/findings.
 #
 #   scripts/fuzz.sh                 10 seconds each
@@ -63,7 +63,7 @@ fuzz() { # TARGET
 
 # Two at a time: each is one thread.
 status=0
-for pair in "request records" "config safetensors" "query_price gssm" "probe npz"; do
+for pair in "request records" "config safetensors" "query_price gssm" "probe npz" "corpus"; do
   say "fuzz $pair: $limit"
   processes=()
   for target in $pair; do

@@ -36,8 +36,8 @@ esac
 BUILD_PACKAGES=(
   build-essential g++ cmake ninja-build ccache git pkg-config file # cpack -G DEB needs file
   "libboost$boost-dev" "libboost-json$boost-dev" "libboost-url$boost-dev"
-  libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev
-  libsqlite3-dev libssl-dev zlib1g-dev libzip-dev libzstd-dev libjemalloc-dev prometheus-cpp-dev
+  libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev libcld2-dev
+  libsqlite3-dev libssl-dev zlib1g-dev liblzma-dev libbz2-dev libzstd-dev libzip-dev libexpat1-dev libjemalloc-dev prometheus-cpp-dev
   libspdlog-dev libfmt-dev libyaml-cpp-dev libcli11-dev
 )
 RUN_PACKAGES=(openmpi-bin "${launcher[@]}" openssh-client python3 curl ca-certificates)
@@ -96,9 +96,9 @@ setup.sh installs packages on Debian 12 and 13; this is $1.
 Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, git, pkg-config; ccache if you like
   Boost 1.81 or newer: headers (Beast, Asio), json, url
-  Open MPI 4.1 or 5.0 with mpirun and an ssh client; oneDNN 2.6 or 3; SentencePiece 0.1.97; ICU
+  Open MPI 4.1 or 5.0 with mpirun and an ssh client; oneDNN 2.6 or 3; SentencePiece 0.1.97; ICU; CLD2
   npm, if the dashboard is to translate in the browser: run 'npm ci' in server/page before the build
-  SQLite 3.40, OpenSSL 3, zlib, libzip 1.7, zstd 1.5, jemalloc 5.2, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
+  SQLite 3.40, OpenSSL 3, zlib, liblzma 5.4, bzip2, zstd 1.5, libzip 1.7, Expat 2.5, jemalloc 5.2, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
   python3 and curl for the scripts; dpkg-deb for the corpus of the quickstart
   tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 19, black, shfmt, shellcheck, ctags, ip, openssl;
     Node 20.19 with npm for those of exported models and the dashboard, Chromium for the latter

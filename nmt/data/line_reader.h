@@ -5,40 +5,14 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "nmt/data/byte_source.h"
 
 namespace babelring {
-
-/// Reads the bytes of a file or file descriptor. Detects gzip data by content and decompresses it. Zeros after the last
-/// gzip member are padding; anything else there is an error. Reads no further ahead than a call needs, so a line typed
-/// at a terminal is available as soon as it is complete.
-class ByteSource {
- public:
-  /// Throws Failure (file, system error).
-  explicit ByteSource(const std::filesystem::path& file);
-  /// Reads from `descriptor`, which the caller owns.
-  explicit ByteSource(int descriptor);
-  ~ByteSource();
-  ByteSource(const ByteSource&) = delete;
-  ByteSource& operator=(const ByteSource&) = delete;
-
-  /// Reads at least one byte into `room` and returns the number of bytes; 0 at the end. The Error holds the read error
-  /// or the defect of the gzip data, but not the file name.
-  Result<std::size_t> read(std::span<char> room);
-
- private:
-  struct State;
-  Status refill();
-  Result<bool> is_gzip();
-  Status require_padding();
-  Result<std::size_t> inflate_into(std::span<char> room);
-  std::unique_ptr<State> state_;
-};
 
 /// A line of a file, without its line end.
 struct RawLine {
@@ -48,7 +22,7 @@ struct RawLine {
   bool over_long = false;
 };
 
-/// Reads the lines of a plain or gzipped file (detected by content) in blocks. Skips a UTF-8 byte order mark at the
+/// Reads the lines of a file in blocks, plain or compressed as ByteSource knows. Skips a UTF-8 byte order mark at the
 /// start. The last line may lack a line end. Data that begins as that of another compressor or archive, or as UTF-16 or
 /// UTF-32, is an error that names it.
 class LineReader {
@@ -56,16 +30,21 @@ class LineReader {
   static constexpr std::size_t longest_bytes = 1 << 20;
 
   /// Throws Failure (file, system error).
-  explicit LineReader(std::filesystem::path file);
+  explicit LineReader(const std::filesystem::path& file);
   /// Reads from `descriptor`, which the caller owns. `name` is for messages. Each line is returned as soon as it is
   /// complete.
   LineReader(int descriptor, std::string name);
+  /// Reads from a source of which nothing was read. `name` is for messages.
+  LineReader(std::unique_ptr<ByteSource> source, std::filesystem::path name);
 
   /// Reads the next line; returns false at the end of the file. The Error names the file, the last good line and the
-  /// cause: a read error, a damaged or truncated gzip stream, or data that is no text.
+  /// cause: a read error, damaged or truncated compressed data, or data that is no text.
   Result<bool> read(RawLine& line);
   /// Like read(), but throws Failure instead of returning an Error.
   bool next(RawLine& line) { return read(line).value(); }
+
+  /// As ByteSource::look(). Must come before the first line is read.
+  std::string_view look(std::size_t bytes) { return source_->look(bytes); }
 
   const std::filesystem::path& file() const { return file_; }
   /// Number of lines read so far.
@@ -75,7 +54,7 @@ class LineReader {
   Result<bool> fill();
   Status fill_start();
   std::filesystem::path file_;
-  ByteSource source_;
+  std::unique_ptr<ByteSource> source_;
   std::vector<char> buffer_;
   std::size_t at_ = 0, end_ = 0;  // unread range of `buffer_`
   bool begun_ = false;            // the start was checked for a byte order mark
@@ -102,7 +81,7 @@ class LineWriter {
   std::ofstream stream_;
 };
 
-/// Reads all lines of a plain or gzipped file. Throws Failure (file and line) if a line is not valid UTF-8 or
+/// Reads all lines of a file, plain or compressed. Throws Failure (file and line) if a line is not valid UTF-8 or
 /// over-long, or if the file is markup.
 std::vector<std::string> read_text_lines(const std::filesystem::path& file);
 

@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "base/work_folder.h"
 #include "nmt/core/random.h"
+#include "nmt/data/cleaning.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
@@ -28,14 +29,6 @@ namespace fs = std::filesystem;
 constexpr const char* vocabulary_name = "spm.model";
 constexpr std::size_t lines_per_round = 1 << 15;  // lines encoded per round, in parallel
 
-/// A set's inputs and report.
-struct SetWork {
-  std::string name;
-  std::vector<TextFiles> inputs;
-  bool held_out = false;
-  PrepareReport report{name};
-};
-
 PrepareReport::Pieces count(const std::vector<std::int32_t>& ids) {
   return {.all = std::ssize(ids), .unknown = std::count(ids.begin(), ids.end(), unk_id)};
 }
@@ -43,14 +36,11 @@ PrepareReport::Pieces count(const std::vector<std::int32_t>& ids) {
 class Preparation {
  public:
   explicit Preparation(const PrepareOptions& options)
-      : options_(options), work_(options.output, "work"), filter_(options.filter) {
-    if (options.valid) sets_.push_back({.name = "valid", .inputs = {*options.valid}, .held_out = true});
-    if (options.test) sets_.push_back({.name = "test", .inputs = {*options.test}, .held_out = true});
-    sets_.push_back({.name = "train", .inputs = options.train});
-  }
+      : options_(options), work_(options.output, "work"), sets_(sets_of(options)) {}
 
   PrepareResult run() {
-    for (SetWork& set : sets_) clean(set);  // held-out sets first, because training excludes their text
+    Cleaning cleaning(options_);
+    for (SetWork& set : sets_) clean(set, cleaning);
     std::rotate(sets_.begin(), sets_.end() - 1, sets_.end());
     for (const SetWork& set : sets_) require_pairs(set, "cleaning");
     const std::string model = make_vocabulary();
@@ -103,30 +93,18 @@ class Preparation {
     finished_.push_back(name);
   }
 
-  void clean(SetWork& set) {
+  void clean(SetWork& set, Cleaning& cleaning) {
     // Cleaned pairs for the second pass, with their source locations.
     LineWriter source(work_file(set, "source")), target(work_file(set, "target")), origin(work_file(set, "origin"));
-    TextPair pair;
-    for (const TextFiles& files : set.inputs) {
-      PairReader reader(files, options_.unequal, set.report);
-      while (reader.next(pair)) {
-        if (set.held_out) {
-          filter_.hold_out(pair.source, pair.target);
-        } else if (const auto finding = filter_.judge(pair.source, pair.target)) {
-          set.report.add(*finding, files.source.string(), pair.line, pair.source);
-          continue;
-        }
-        // Held-out text is stored unchanged, so scores are comparable with others on the same references.
-        source.add(set.held_out ? pair.source : normalize_spaces(pair.source));
-        target.add(set.held_out ? pair.target : normalize_spaces(pair.target));
-        origin.add(fmt::format("{}:{}", files.source.string(), pair.line));
-        set.report.add_kept();
-      }
-    }
+    cleaning.clean(set, [&](const TextPair& pair, const std::string& file) {
+      // Held-out text is stored unchanged, so scores are comparable with others on the same references.
+      source.add(set.held_out ? pair.source : normalize_spaces(pair.source));
+      target.add(set.held_out ? pair.target : normalize_spaces(pair.target));
+      origin.add(fmt::format("{}:{}", file, pair.line));
+    });
     source.finish();
     target.finish();
     origin.finish();
-    spdlog::info("{}: cleaning: {} pairs read, {} kept", set.name, set.report.read(), set.report.kept());
   }
 
   /// Reads the cleaned pairs of a set, up to lines_per_round at a time.
@@ -373,7 +351,6 @@ class Preparation {
 
   const PrepareOptions& options_;
   WorkFolder work_;
-  PairFilter filter_;
   std::vector<SetWork> sets_;
   std::vector<std::string> finished_;  // files in work_ to be published
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/data/manifest.h"
+#include "nmt/data/pair_filter.h"
 #include "nmt/data/prepare_report.h"
 #include "nmt/data/vocabulary.h"
 
@@ -16,6 +17,7 @@ struct PrepareOptions {
   std::vector<TextFiles> train;  // read one after another
   std::optional<TextFiles> valid,
       test;                      // held-out sets: stored with their text; only invalid and empty lines are dropped
+  PairChoice choice;             // of files that hold both sides
   std::filesystem::path output;  // folder; created if missing
   std::filesystem::path use_vocabulary;  // existing SentencePiece model to use; if empty, one is trained
   VocabularyOptions vocabulary;          // options for training a vocabulary
@@ -52,5 +54,9 @@ struct PrepareResult {
 /// older manifest is removed and the files are moved into place. So a folder with a manifest is always complete, and a
 /// failure before that leaves an older result intact. Throws Failure, also if a set has no pairs left.
 PrepareResult prepare(const PrepareOptions& options);
+
+/// The reports of the first pass, which writes nothing: no pieces, and nothing about what encoding drops. Needs no
+/// output folder. Throws Failure.
+std::vector<PrepareReport> try_cleaning(const PrepareOptions& options);
 
 }  // namespace babelring

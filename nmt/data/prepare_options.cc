@@ -5,12 +5,16 @@ namespace babelring {
 json::object to_json(const PrepareOptions& options) {
   json::array inputs;
   const auto add = [&](const char* set, const TextFiles& files) {
-    inputs.push_back(json::object{{"set", set}, {"source", files.source.string()}, {"target", files.target.string()}});
+    json::object input{{"set", set}, {"source", files.source.string()}};
+    if (!files.target.empty()) input["target"] = files.target.string();
+    inputs.push_back(std::move(input));
   };
   for (const TextFiles& files : options.train) add("train", files);
   if (options.valid) add("valid", *options.valid);
   if (options.test) add("test", *options.test);
   return {{"inputs", std::move(inputs)},
+          {"languages", json::array{options.choice.source_language, options.choice.target_language}},
+          {"columns", json::array{options.choice.source_column, options.choice.target_column}},
           {"model", options.vocabulary.model},
           {"vocabulary_size", options.vocabulary.size},
           {"use_vocabulary", options.use_vocabulary.string()},
@@ -26,6 +30,15 @@ json::object to_json(const PrepareOptions& options) {
           {"keep_identical", options.filter.keep_identical},
           {"keep_duplicates", options.filter.keep_duplicates},
           {"keep_held_out", options.filter.keep_held_out},
+          {"min_script", options.filter.min_script},
+          {"scripts", json::array(options.filter.scripts.begin(), options.filter.scripts.end())},
+          {"identify", options.filter.identify},
+          {"max_symbols", options.filter.max_symbols},
+          {"max_repeated", options.filter.max_repeated},
+          {"min_numbers", options.filter.min_numbers},
+          {"same_addresses", options.filter.same_addresses},
+          {"drop_near_identical", options.filter.drop_near_identical},
+          {"drop_near_duplicates", options.filter.drop_near_duplicates},
           {"max_pieces", options.max_pieces},
           {"max_unknown", options.max_unknown},
           {"align", options.align},

@@ -20,6 +20,8 @@ struct Words {
 };
 
 constexpr std::array<Words, finding_count> words = {{
+    {"too_few_columns", "fewer columns than chosen", "--columns"},
+    {"untranslated", "without text in both languages", "--languages"},
     {"over_long_line", "line longer than 1 MiB", ""},
     {"control_byte", "NUL or other control character", ""},
     {"invalid_utf8", "not valid UTF-8", ""},
@@ -29,7 +31,15 @@ constexpr std::array<Words, finding_count> words = {{
     {"long_word", "word too long", "--max-word-length"},
     {"ratio", "length ratio too large", "--max-ratio"},
     {"identical", "source equals target", "--keep-identical"},
+    {"other_script", "too few letters of the script", "--min-script"},
+    {"symbols", "too many digits and marks", "--max-symbols"},
+    {"repeated", "a character too often in a row", "--max-repeated"},
+    {"numbers", "sides have other numbers", "--min-numbers"},
+    {"addresses", "sides have other web or mail addresses", "--same-addresses"},
+    {"near_identical", "source equals target but for case, marks, digits", "--drop-near-identical"},
+    {"other_language", "in another language", "--identify"},
     {"duplicate", "duplicate pair", "--keep-duplicates"},
+    {"near_duplicate", "duplicate but for case, marks, digits", "--drop-near-duplicates"},
     {"held_out", "one side occurs in a held-out set", "--keep-held-out"},
     {"too_many_pieces", "too many subwords", "--max-pieces"},
     {"too_many_unknown", "too many <unk>", "--max-unknown"},
@@ -56,6 +66,12 @@ std::string_view window(std::string_view text, std::size_t from, std::size_t byt
   return text.substr(from, end - from);
 }
 
+/// The start of a text, with an ellipsis if it goes on.
+std::string excerpt_of(std::string_view text) {
+  const std::string_view excerpt = window(text, 0, excerpt_bytes);
+  return printable(excerpt) + (excerpt.size() < text.size() ? " …" : "");
+}
+
 json::array examples_json(const PrepareReport::Entry& entry) {
   return json::array(entry.examples.begin(), entry.examples.end());
 }
@@ -70,13 +86,21 @@ void PrepareReport::add(Finding finding, std::string_view file, std::int64_t lin
   add(finding, fmt::format("{}:{}", file, line), text);
 }
 
-void PrepareReport::add(Finding finding, std::string_view place, std::string_view text) {
+PrepareReport::Entry* PrepareReport::count(Finding finding) {
   Entry& entry = entries_[static_cast<std::size_t>(finding)];
   ++entry.count;
-  if (entry.examples.size() >= examples_kept) return;
-  const std::string_view excerpt = window(text, 0, excerpt_bytes);
-  entry.examples.push_back(
-      fmt::format("{}: {}{}", place, printable(excerpt), excerpt.size() < text.size() ? " …" : ""));
+  return entry.examples.size() < examples_kept ? &entry : nullptr;
+}
+
+void PrepareReport::add(Finding finding, std::string_view place, std::string_view text) {
+  if (Entry* entry = count(finding)) entry->examples.push_back(fmt::format("{}: {}", place, excerpt_of(text)));
+}
+
+void PrepareReport::add_pair(Finding finding, std::string_view place, std::string_view source,
+                             std::string_view target) {
+  if (Entry* entry = count(finding)) {
+    entry->examples.push_back(fmt::format("{}: {} ||| {}", place, excerpt_of(source), excerpt_of(target)));
+  }
 }
 
 void PrepareReport::add_changed(std::string_view place, std::string_view line, std::string_view decoded) {
@@ -151,6 +175,7 @@ std::vector<std::string> PrepareReport::warnings() const {
 std::string PrepareReport::table() const {
   std::string out = fmt::format("{}: {} pairs read, {} kept\n", set_, read_, kept_);
   for (const auto& [side, pieces] : {std::pair{"source", source_}, std::pair{"target", target_}}) {
+    if (pieces.all == 0) continue;  // not encoded
     const double fraction = pieces.all > 0 ? static_cast<double>(pieces.unknown) / static_cast<double>(pieces.all) : 0;
     fmt::format_to(std::back_inserter(out), "  {:>10}  {} pieces, {} of them <unk> ({:.2f} %)\n", pieces.all, side,
                    pieces.unknown, 100 * fraction);
@@ -167,16 +192,11 @@ std::string PrepareReport::table() const {
   return out;
 }
 
-namespace {
-constexpr std::uint64_t source_seed = 1, target_seed = 2;
-}  // namespace
+PairReader::PairReader(const TextFiles& files, const PairChoice& choice, Unequal unequal, PrepareReport& report)
+    : pairs_(open_pairs(files.source, files.target, choice)), unequal_(unequal), report_(report) {}
 
-PairReader::PairReader(const TextFiles& files, Unequal unequal, PrepareReport& report)
-    : source_(files.source), target_(files.target), unequal_(unequal), report_(report) {}
-
-std::optional<Finding> PairReader::check(const LineReader& reader, const RawLine& line) {
-  const std::string file = reader.file().string();
-  if (line.crlf) report_.add(Finding::crlf, file, line.number, line.text);
+std::optional<Finding> PairReader::check(const std::filesystem::path& file, const RawLine& line) {
+  if (line.crlf) report_.add(Finding::crlf, file.string(), line.number, line.text);
   std::optional<Finding> finding;
   if (line.over_long) {
     finding = Finding::over_long_line;
@@ -187,23 +207,26 @@ std::optional<Finding> PairReader::check(const LineReader& reader, const RawLine
   } else if (!is_visible(line.text)) {
     finding = Finding::empty;
   }
-  if (finding) report_.add(*finding, file, line.number, line.text);
+  if (finding) report_.add(*finding, file.string(), line.number, line.text);
   return finding;
 }
 
 bool PairReader::next(TextPair& pair) {
   while (true) {
-    const bool source_left = source_.next(source_line_);
-    const bool target_left = target_.next(target_line_);
-    if (!source_left || !target_left) {
-      finish(source_left, target_left);
+    const PairSource::Next next = pairs_->next(source_line_, target_line_);
+    const bool no_column = next == PairSource::Next::too_few_columns, no_text = next == PairSource::Next::untranslated;
+    if (next != PairSource::Next::pair && !no_column && !no_text) {
+      finish(next);
       return false;
     }
-    refuse_markup(source_.file(), source_line_);
-    refuse_markup(target_.file(), target_line_);
     report_.add_read();
+    if (no_column || no_text) {
+      report_.add(no_column ? Finding::too_few_columns : Finding::untranslated, pairs_->source_file().string(),
+                  source_line_.number, source_line_.text);
+      continue;
+    }
     // One finding per pair, so that counts add up: the target is checked only if the source is valid.
-    if (check(source_, source_line_) || check(target_, target_line_)) continue;
+    if (check(pairs_->source_file(), source_line_) || check(pairs_->target_file(), target_line_)) continue;
     pair.source.swap(source_line_.text);
     pair.target.swap(target_line_.text);
     pair.line = source_line_.number;
@@ -211,38 +234,17 @@ bool PairReader::next(TextPair& pair) {
   }
 }
 
-void PairReader::finish(bool source_left, bool target_left) {
-  if (source_left == target_left) return;
-  LineReader& longer = source_left ? source_ : target_;
-  RawLine& line = source_left ? source_line_ : target_line_;
-  do {
-    report_.add(Finding::unpaired, longer.file().string(), line.number, line.text);
-  } while (longer.next(line));
+void PairReader::finish(PairSource::Next next) {
+  if (next == PairSource::Next::end) return;
+  const bool source_left = next == PairSource::Next::source_only;
+  const std::string longer = (source_left ? pairs_->source_file() : pairs_->target_file()).string();
+  for (; next != PairSource::Next::end; next = pairs_->next(source_line_, target_line_)) {
+    const RawLine& line = source_left ? source_line_ : target_line_;
+    report_.add(Finding::unpaired, longer, line.number, line.text);
+  }
   if (unequal_ == Unequal::truncate) return;
   fail("{} has {} lines, {} has {}; expected equal numbers of lines (or use --unequal truncate)",
-       source_.file().string(), source_.lines(), target_.file().string(), target_.lines());
-}
-
-void PairFilter::hold_out(std::string_view source, std::string_view target) {
-  held_out_.insert(hash_text(comparable(source), source_seed));
-  held_out_.insert(hash_text(comparable(target), target_seed));
-}
-
-std::optional<Finding> PairFilter::judge(std::string_view raw_source, std::string_view raw_target) {
-  const std::string source = comparable(raw_source), target = comparable(raw_target);
-  const std::int64_t source_words = count_words(source), target_words = count_words(target);
-  const auto [shorter, longer] = std::minmax(source_words, target_words);
-  if (shorter < options_.min_words) return Finding::too_short;
-  if (longer > options_.max_words) return Finding::too_long;
-  if (std::max(longest_word(source), longest_word(target)) > options_.max_word_length) return Finding::long_word;
-  if (static_cast<double>(longer) > options_.max_ratio * static_cast<double>(shorter)) return Finding::ratio;
-  if (!options_.keep_identical && source == target) return Finding::identical;
-  const std::uint64_t source_hash = hash_text(source, source_seed), target_hash = hash_text(target, target_seed);
-  if (!options_.keep_held_out && (held_out_.contains(source_hash) || held_out_.contains(target_hash))) {
-    return Finding::held_out;
-  }
-  if (!options_.keep_duplicates && !seen_.insert(hash_text(target, source_hash)).second) return Finding::duplicate;
-  return std::nullopt;
+       pairs_->source_file().string(), pairs_->source_lines(), pairs_->target_file().string(), pairs_->target_lines());
 }
 
 }  // namespace babelring

@@ -3,19 +3,22 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "base/json.h"
 #include "nmt/data/line_reader.h"
+#include "nmt/data/pair_source.h"
 
 namespace babelring {
 
 /// Reasons to drop a pair of lines. `crlf` does not drop it; only the CR is removed.
 enum class Finding {
+  too_few_columns,
+  untranslated,
   over_long_line,
   control_byte,
   invalid_utf8,
@@ -25,7 +28,15 @@ enum class Finding {
   long_word,
   ratio,
   identical,
+  other_script,
+  symbols,
+  repeated,
+  numbers,
+  addresses,
+  near_identical,
+  other_language,
   duplicate,
+  near_duplicate,
   held_out,
   too_many_pieces,
   too_many_unknown,
@@ -52,6 +63,8 @@ class PrepareReport {
   /// Counts a finding. Stores the first few as examples with file, line and the start of the text (escaped).
   void add(Finding finding, std::string_view file, std::int64_t line, std::string_view text);
   void add(Finding finding, std::string_view place, std::string_view text);
+  /// The same with both sides in the example.
+  void add_pair(Finding finding, std::string_view place, std::string_view source, std::string_view target);
   void add_read() { ++read_; }
   void add_kept() { ++kept_; }
   /// Undoes add_kept() for a pair dropped later.
@@ -90,11 +103,14 @@ class PrepareReport {
   Pieces source_, target_;
   Entry changed_;
   std::array<Entry, finding_count> entries_;
+
+  /// Counts a finding; the entry, if it has room for an example.
+  Entry* count(Finding finding);
 };
 
-/// Two line-aligned text files.
+/// Two line-aligned text files, or one that holds both sides.
 struct TextFiles {
-  std::filesystem::path source, target;
+  std::filesystem::path source, target;  // target: empty if `source` holds both sides
 };
 
 enum class Unequal { refuse, truncate };
@@ -102,53 +118,29 @@ enum class Unequal { refuse, truncate };
 /// A pair of valid lines: UTF-8, no control characters, not over-long, something visible on both sides.
 struct TextPair {
   std::string source, target;  // unchanged, without line ends
-  std::int64_t line = 0;
+  std::int64_t line = 0;       // of the source
 };
 
-/// Reads the valid pairs of two files and reports invalid ones by file and line.
+/// Reads the valid pairs of two files, or of one that holds both sides, and reports invalid ones by file and line.
 class PairReader {
  public:
-  /// Throws Failure if a file cannot be opened.
-  PairReader(const TextFiles& files, Unequal unequal, PrepareReport& report);
+  /// Throws Failure if a file cannot be opened, or has a form that does not suit.
+  PairReader(const TextFiles& files, const PairChoice& choice, Unequal unequal, PrepareReport& report);
 
-  /// Reads the next valid pair; returns false at the end. Throws Failure if a file is markup, and if one file ends
+  /// Reads the next valid pair; returns false at the end. Throws Failure as PairSource does, and if one file ends
   /// before the other, with both names and line counts; or counts the remaining lines as unpaired (Unequal::truncate).
   bool next(TextPair& pair);
+  /// As PairSource::languages().
+  std::string languages() const { return pairs_->languages(); }
 
  private:
-  std::optional<Finding> check(const LineReader& reader, const RawLine& line);
-  void finish(bool source_left, bool target_left);
+  std::optional<Finding> check(const std::filesystem::path& file, const RawLine& line);
+  void finish(PairSource::Next next);
 
-  LineReader source_, target_;
+  std::unique_ptr<PairSource> pairs_;
   RawLine source_line_, target_line_;
   Unequal unequal_;
   PrepareReport& report_;
-};
-
-struct FilterOptions {
-  std::int64_t min_words = 1, max_words = 250;  // on either side, as count_words() counts
-  std::int64_t max_word_length = 1000;          // characters, of the longest_word(); Moses' default
-  double max_ratio = 5;                         // max ratio of the longer side to the shorter, in words
-  bool keep_identical = false;
-  bool keep_duplicates = false;
-  bool keep_held_out = false;
-};
-
-/// Filters pairs of the training text. Stores a hash of each distinct pair: 8 bytes, about 40 with overhead.
-class PairFilter {
- public:
-  explicit PairFilter(const FilterOptions& options) : options_(options) {}
-
-  /// Registers a held-out pair. Training pairs that share either side (as comparable()) are dropped, unless
-  /// keep_held_out is set.
-  void hold_out(std::string_view source, std::string_view target);
-
-  /// The reason to drop a pair; none if it is kept. Looks at its sides as comparable().
-  std::optional<Finding> judge(std::string_view source, std::string_view target);
-
- private:
-  FilterOptions options_;
-  std::unordered_set<std::uint64_t> seen_, held_out_;
 };
 
 }  // namespace babelring

@@ -169,6 +169,13 @@ std::int64_t replace_invalid_utf8(std::string& text) {
   return replaced;
 }
 
+void append_character(std::string& text, std::uint32_t code) {
+  std::array<char, 4> bytes{};
+  std::size_t size = 0;
+  U8_APPEND_UNSAFE(bytes.data(), size, code);
+  text.append(bytes.data(), size);
+}
+
 void cut_text(std::string& text, std::size_t bytes) {
   if (text.size() > bytes) text.resize(bytes);
   std::size_t lead = text.size();

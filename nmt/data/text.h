@@ -17,6 +17,9 @@ std::int64_t replace_invalid_utf8(std::string& text);
 /// Cuts the text to at most `bytes` bytes, and removes what that leaves of a character.
 void cut_text(std::string& text, std::size_t bytes);
 
+/// Appends a code point up to U+10FFFF in UTF-8.
+void append_character(std::string& text, std::uint32_t code);
+
 /// Position of the first byte of the first control character: below U+0020 except tab, and U+007F to U+009F except
 /// U+0085, which is white space. npos if there is none.
 std::size_t find_control(std::string_view text);

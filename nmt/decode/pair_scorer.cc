@@ -21,62 +21,65 @@ constexpr std::size_t max_cut_bytes = 1 << 16;
 PairInput::PairInput(PairInputOptions options, const Vocabulary& vocabulary)
     : options_(std::move(options)),
       vocabulary_(vocabulary),
-      source_{LineReader(options_.source), {}},
-      target_{LineReader(options_.target), {}} {}
+      source_(open_pairs(options_.source, options_.target, options_.choice)) {}
 
 LinePairs PairInput::next() {
+  using Next = PairSource::Next;
   LinePairs pairs;
+  RawLine source, target;
   for (std::size_t bytes = 0; pairs.size() < max_pairs && bytes < max_bytes;) {
-    const bool has_source = read(source_), has_target = read(target_);
-    if (has_source != has_target) fail_lengths();
-    if (!has_source) break;
-    bytes += source_.line.text.size() + target_.line.text.size();
-    pairs.sources.push_back(std::move(source_.line.text));
-    pairs.targets.push_back(std::move(target_.line.text));
+    const Next next = source_->next(source, target);
+    if (next == Next::source_only || next == Next::target_only) fail_lengths();
+    if (next == Next::end) break;
+    if (next != Next::pair) {
+      if (++incomplete_ == 1) first_incomplete_ = fmt::format("{}:{}", options_.source, source.number);
+      continue;
+    }
+    check(source_->source_file(), source);
+    check(source_->target_file(), target);
+    bytes += source.text.size() + target.text.size();
+    pairs.sources.push_back(std::move(source.text));
+    pairs.targets.push_back(std::move(target.text));
+    pairs.source_lines.push_back(source.number);
+    pairs.target_lines.push_back(target.number);
   }
-  encode(source_, pairs.sources, pairs.source_ids);
-  encode(target_, pairs.targets, pairs.target_ids);
+  pairs_ += static_cast<std::int64_t>(pairs.size());
+  pairs.source_ids = encode(TextSide::source, pairs.sources, pairs.source_lines);
+  pairs.target_ids = encode(TextSide::target, pairs.targets, pairs.target_lines);
   return pairs;
 }
 
-/// Returns false at the end of the text.
-bool PairInput::read(Side& side) const {
-  RawLine& line = side.line;
-  if (!side.reader.next(line)) return false;
-  const std::string& file = side.reader.file().string();
-  refuse_markup(file, line);
+void PairInput::check(const std::filesystem::path& file, RawLine& line) const {
   if (line.over_long && !options_.truncate) {
-    fail("{}:{}: over {} bytes (--truncate cuts the line)", file, line.number, LineReader::longest_bytes);
+    fail("{}:{}: over {} bytes (--truncate cuts the line)", file.string(), line.number, LineReader::longest_bytes);
   }
   if (line.over_long) cut_text(line.text, LineReader::longest_bytes);
   const std::size_t invalid = find_invalid_utf8(line.text);
-  if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", file, line.number, invalid + 1);
-  return true;
+  if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", file.string(), line.number, invalid + 1);
 }
 
 /// Reads both texts to their ends, to name their lengths.
 void PairInput::fail_lengths() {
-  for (Side* side : {&source_, &target_}) {
-    while (side->reader.next(side->line)) {
-    }
+  RawLine source, target;
+  while (source_->next(source, target) != PairSource::Next::end) {
   }
-  fail("{} has {} lines, {} has {}; expected equal numbers", options_.source, source_.reader.lines(), options_.target,
-       target_.reader.lines());
+  fail("{} has {} lines, {} has {}; expected equal numbers", options_.source, source_->source_lines(), options_.target,
+       source_->target_lines());
 }
 
-/// `lines` are the last ones that `side` has read.
-void PairInput::encode(const Side& side, const std::vector<std::string>& lines,
-                       std::vector<std::vector<std::int32_t>>& ids) {
+/// `numbers`: of the lines in their file.
+std::vector<std::vector<std::int32_t>> PairInput::encode(TextSide side, const std::vector<std::string>& lines,
+                                                         const std::vector<std::int64_t>& numbers) {
   std::vector<std::string> texts = lines;
   if (options_.truncate) {
     for (std::string& text : texts) cut_text(text, max_cut_bytes);
   }
-  ids = encode_lines(texts, &side == &source_ ? TextSide::source : TextSide::target, vocabulary_, options_.threads);
+  std::vector<std::vector<std::int32_t>> ids = encode_lines(texts, side, vocabulary_, options_.threads);
   const auto max_pieces = static_cast<std::size_t>(options_.max_pieces);
+  const std::filesystem::path& file = side == TextSide::source ? source_->source_file() : source_->target_file();
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (ids[i].size() <= max_pieces && texts[i].size() == lines[i].size()) continue;
-    const std::int64_t number = side.reader.lines() - std::ssize(lines) + static_cast<std::int64_t>(i) + 1;
-    const std::string place = fmt::format("{}:{}", side.reader.file().string(), number);
+    const std::string place = fmt::format("{}:{}", file.string(), numbers[i]);
     if (!options_.truncate) {
       fail(
           "{}: {} pieces, expected at most {}, data.max_length of the training without </s> (--truncate cuts the line)",
@@ -85,6 +88,7 @@ void PairInput::encode(const Side& side, const std::vector<std::string>& lines,
     ids[i].resize(std::min(ids[i].size(), max_pieces));
     if (++cut_ == 1) first_cut_ = place;
   }
+  return ids;
 }
 
 std::vector<std::vector<float>> PairScorer::score(const LinePairs& pairs) {

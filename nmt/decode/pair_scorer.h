@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "nmt/data/line_reader.h"
+#include "nmt/data/pair_source.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/transformer.h"
 
@@ -13,20 +14,22 @@ namespace babelring {
 /// Lines of two texts, of which line i of one is the translation of line i of the other.
 struct LinePairs {
   std::vector<std::string> sources, targets;                      // as read, up to LineReader::longest_bytes
+  std::vector<std::int64_t> source_lines, target_lines;           // their numbers in the files
   std::vector<std::vector<std::int32_t>> source_ids, target_ids;  // subwords without </s>, truncated if that is allowed
 
   std::size_t size() const { return sources.size(); }
 };
 
 struct PairInputOptions {
-  std::string source, target;   // files, plain or gzip
+  std::string source, target;   // files, plain or compressed; target: empty if `source` holds both sides
+  PairChoice choice;            // of a file that holds both sides
   std::int64_t max_pieces = 0;  // of a line
   bool truncate = false;        // longer lines are cut; false: they are errors
   int threads = 0;              // that encode; 0: one per available CPU
 };
 
-/// Reads two texts side by side, some thousand lines at a time. A byte-order mark is skipped; an empty line has no
-/// subwords.
+/// Reads two texts side by side, or one file that holds both, some thousand pairs at a time. A byte-order mark is
+/// skipped; an empty line has no subwords; what lacks a column or a language is left out.
 class PairInput {
  public:
   /// Throws Failure if a file cannot be opened. The vocabulary must outlive the input.
@@ -36,25 +39,25 @@ class PairInput {
   /// lines that are too long; and if one text has more lines than the other, which names both numbers.
   LinePairs next();
 
-  std::int64_t pairs() const { return source_.reader.lines(); }
+  std::int64_t pairs() const { return pairs_; }
+  /// Number of units or lines without both sides, and the first of them: "FILE:LINE".
+  std::int64_t incomplete() const { return incomplete_; }
+  const std::string& first_incomplete() const { return first_incomplete_; }
   /// Number of lines that were cut, and the first of them: "FILE:LINE".
   std::int64_t cut() const { return cut_; }
   const std::string& first_cut() const { return first_cut_; }
 
  private:
-  struct Side {
-    LineReader reader;
-    RawLine line;
-  };
-  bool read(Side& side) const;
+  void check(const std::filesystem::path& file, RawLine& line) const;
   [[noreturn]] void fail_lengths();
-  void encode(const Side& side, const std::vector<std::string>& lines, std::vector<std::vector<std::int32_t>>& ids);
+  std::vector<std::vector<std::int32_t>> encode(TextSide side, const std::vector<std::string>& lines,
+                                                const std::vector<std::int64_t>& numbers);
 
   PairInputOptions options_;
   const Vocabulary& vocabulary_;
-  Side source_, target_;
-  std::int64_t cut_ = 0;
-  std::string first_cut_;
+  std::unique_ptr<PairSource> source_;
+  std::int64_t pairs_ = 0, incomplete_ = 0, cut_ = 0;
+  std::string first_incomplete_, first_cut_;
 };
 
 /// Computes log-probabilities of targets given their sources. In f32 on the CPU they do not depend on the other pairs,

@@ -144,17 +144,17 @@ class ComplaintsTest(FolderTest):
         text = "".join(f"the quick brown fox jumps over {number} lazy dogs\n" for number in range(50))
         Path("source").write_text(text, encoding="utf-8")
         Path("target").write_text(text.replace("the", "der").replace("quick", "schnelle"), encoding="utf-8")
-        Path("packed").write_bytes(lzma.compress(text.encode()))
-        Path("markup").write_text('<refset setid="x">\n' + text)
+        Path("packed").write_bytes(gzip.compress(lzma.compress(text.encode())))
+        Path("markup").write_text('<html lang="x">\n' + text)
         Path("torn.gz").write_bytes(gzip.compress(text.encode()) + b"more")
         self.complains(
             "nmt prepare --train source target source --output x --vocabulary-size 40",
             WRONG_USAGE,
-            "--train: found 3 files, 'source' is without a target; expected pairs of files, source and target",
+            "--train: found 3 files, 'source' (plain text) is without a target; expected source and target in turn, or",
         )
         for command in ("nmt prepare --train {} target --output x", "nmt score --reference {} --hypothesis target"):
-            self.complains(command.format("packed"), FAILED, "packed is xz data, expected UTF-8 text, plain or gzipped")
-            self.complains(command.format("markup"), FAILED, "markup:1: begins with '<refset', so it is SGML or XML")
+            self.complains(command.format("packed"), FAILED, "packed is xz data inside gzip data, expected UTF-8 text")
+            self.complains(command.format("markup"), FAILED, "markup:1: begins with '<html', so it is SGML or XML")
             self.complains(
                 command.format("torn.gz"), FAILED, "torn.gz after line 50: damaged gzip data: byte 0x6d at offset"
             )

@@ -57,7 +57,7 @@ class ProgramsTest(NmtTest):
 2 | evaluate --checkpoint run --data data --source toy2.en | --data, or --source and --reference
 2 | evaluate --checkpoint run --source toy2.en | --data, or --source and --reference
 2 | prepare --train toy1.en toy1.de | --output is required
-2 | prepare --train toy1.en --output x | --train: found 1 file, 'toy1.en' is without a target
+2 | prepare --train toy1.en --output x | --train: found 1 file, 'toy1.en' (plain text) is without a target
 2 | prepare --train toy1.en toy1.de --output x --vocabulary-size 3 | --vocabulary-size | 16
 2 | average --output x | checkpoints is required
 2 | interpolate run data --output x --alpha 0:1.1:0.1 | --alpha: expected FROM:TO:STEP | found '0:1.1:0.1'

@@ -55,6 +55,17 @@ class ScoreTest(NmtTest):
             self.assertEqual(self.succeeds(f"{self.PAIRS} --tokens --json {options}"), expected, options)
         Path("toy2.de.gz").write_bytes(gzip.compress(Path("toy2.de").read_bytes()))
         self.assertEqual(self.succeeds(f"{self.PAIRS.replace('toy2.de', 'toy2.de.gz')} --tokens --json"), expected)
+        columns = zip(Path("toy2.en").read_text().splitlines(), Path("toy2.de").read_text().splitlines(), strict=True)
+        Path("both.tsv").write_text("".join(f"{target}\t{source}\n" for source, target in columns))
+        with Path("both.tsv").open("a", encoding="utf-8") as file:
+            file.write("no column\n")
+        command = "score --checkpoint run --columns 2,1 --tokens --json --source"
+        self.assertEqual(self.succeeds(f"{command} both.tsv"), expected)
+        self.assertIn("left out: 1 without both sides, the first both.tsv:21", nmt(f"{command} both.tsv").stderr)
+        both = subprocess.run(
+            ["bash", "-c", f"{BIN}/nmt {command} <(gzip -c both.tsv)"], capture_output=True, text=True
+        )
+        self.assertEqual(both.stdout, expected)
         piped = f"{BIN}/nmt {self.PAIRS.replace('toy2.en', '<(cat toy2.en)')} --tokens --json"
         done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, expected)

@@ -167,8 +167,8 @@ TEST_F(PrepareTest, UnequalFilesAreRefusedOrTruncated) {
 
 TEST_F(PrepareTest, RefusesMarkup) {
   PrepareOptions config = clean_options();
-  add_valid(config, "a fox\nfox\n", "<refset>\n<seg>ein fuchs</seg>\n");
-  EXPECT_THAT(message_of([&] { prepare(config); }), HasSubstr("valid.tgt:1: begins with '<refset'"));
+  add_valid(config, "a fox\nfox\n", "<html>\n<p>ein fuchs</p>\n");
+  EXPECT_THAT(message_of([&] { prepare(config); }), HasSubstr("valid.tgt:1: begins with '<html'"));
 }
 
 TEST_F(PrepareTest, RefusesSetsWithoutPairsAndKeepsAnOlderFolder) {
@@ -285,7 +285,7 @@ TEST_F(PrepareTest, WarnsOfAReasonThatDropsMoreThanATenth) {
   EXPECT_EQ(report.options(), "--max-ratio");
   ASSERT_EQ(report.warnings().size(), 1U);
   EXPECT_EQ(report.warnings()[0], "train: 7 of 67 pairs dropped: length ratio too large (--max-ratio), such as " +
-                                      (folder_ / "train.src").string() + ":61: one");
+                                      (folder_ / "train.src").string() + ":61: one ||| a b c d e 0");
   EXPECT_THAT(prepare(clean_options()).reports.at(0).warnings(), testing::IsEmpty());
 }
 
