@@ -102,7 +102,7 @@ std::vector<std::vector<float>> PairScorer::score(const LinePairs& pairs) {
     const ConstTensor losses = model_.token_losses(context, on_device);
     std::vector<float> values(batch.target_out.size());
     backend_.download(losses.row_slice(1, 1), values.data());  // nlls
-    for (float& value : values) value = 0 - value;  // not -0 for a probability of 1
+    for (float& value : values) value = 0 - value;             // not -0 for a probability of 1
     const std::vector<std::int32_t>& offsets = batch.target_in.offsets;
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
       scores.emplace_back(values.begin() + offsets[i], values.begin() + offsets[i + 1]);

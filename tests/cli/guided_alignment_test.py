@@ -28,7 +28,9 @@ class GuidedAlignmentTest(FolderTest):
 
     def test_a_model_learns_to_align_and_translates_with_that_head(self) -> None:
         options = ["training.stop_after=150u", "optimizer.schedule=constant", "optimizer.learning_rate=0.01"]
-        done = self.train("run", "training.guided_alignment=1", "training.log_every=50u", *options, "optimizer.warm_up=0u")
+        done = self.train(
+            "run", "training.guided_alignment=1", "training.log_every=50u", *options, "optimizer.warm_up=0u"
+        )
         self.assertRegex(done.stderr, r"update 50 .*nll [0-9.]+, alignment loss [0-9.]+,")
         values = [
             record["alignment_loss"]
@@ -53,7 +55,9 @@ class GuidedAlignmentTest(FolderTest):
         self.assertIn("`nmt prepare --align`", done.stderr)
         done = self.train("run", "validation.every=5%", check=False)
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("validation.every: expected updates (u), epochs (e) or target tokens (t), found '5%'", done.stderr)
+        self.assertIn(
+            "validation.every: expected updates (u), epochs (e) or target tokens (t), found '5%'", done.stderr
+        )
 
     def test_alignments_change_neither_the_data_nor_an_unguided_run(self) -> None:
         for name in ("train.source.ids", "train.target.ids", "spm.model"):
