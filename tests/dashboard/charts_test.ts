@@ -225,6 +225,27 @@ describe('scores of evaluations', () => {
   });
 });
 
+describe('the loss of guided alignment', () => {
+  const chart = CHARTS.find(({ id }) => id === 'loss')!;
+  const run = (values: Record<string, [number, number]>): RunData =>
+    Object.assign(runOf(values), {
+      keys: [],
+      key: (key: string) => (key in values ? { key } : undefined),
+      checkpoints: [],
+      alerts: [],
+      attempts: [],
+    });
+  const LOSS: [number, number] = [3, 2];
+  it('stands beside the loss where a run has it', () => {
+    const guided = run({ loss: LOSS, alignment_loss: [1, 0.5] });
+    expect(chart.keys(guided)).toEqual(['loss', 'alignment_loss']);
+    const lines = chart.data(guided, VIEW).lines.map(({ label, y }) => [label, y]);
+    expect(lines).toContainEqual(['alignment, training', [1, 0.5]]);
+    expect(chart.keys(run({ loss: LOSS }))).toEqual(['loss']);
+    expect(chart.data(run({ loss: LOSS }), VIEW).lines.map(({ label }) => label)).toEqual(['training']);
+  });
+});
+
 describe('sequences of known entropy', () => {
   const entropy = { update: 10, time_ms: 1, set: 'test', loss: 1.75, entropy: 1.5, excess: 0.25 };
   const run = (evals: object[]): RunData =>

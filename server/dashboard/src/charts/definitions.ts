@@ -34,6 +34,12 @@ const MEMORY = 'memory_bytes.';
 const PEAK = 'memory_bytes.peak';
 const TOTALS = [PEAK, 'memory_bytes.process']; // not parts of a stack
 
+/// Shown beside the loss where a run has them.
+const BESIDE_LOSS: readonly Layer[] = [
+  layer('entropy', 'entropy, training', 'gray'),
+  layer('alignment_loss', 'alignment, training', 'gray'),
+];
+
 function lossData(run: RunData, view: ViewState): ChartData {
   const training = smoothed(run, view, layer('loss', 'training', 'blue'), plain);
   return {
@@ -41,7 +47,7 @@ function lossData(run: RunData, view: ViewState): ChartData {
     marks: [...training.marks, ...checkpointMarks(run)],
     lines: [
       ...training.lines,
-      ...(run.key('entropy') ? smoothed(run, view, layer('entropy', 'entropy, training', 'gray'), plain).lines : []),
+      ...BESIDE_LOSS.filter(({ name }) => run.key(name)).flatMap((beside) => smoothed(run, view, beside, plain).lines),
       ...evalLines(run, 'loss', 'validation', ['orange', 'violet', 'teal', 'navy'], plain),
       ...evalLines(run, 'entropy', 'entropy', ['teal', 'navy'], plain),
     ],
@@ -201,9 +207,10 @@ const isScored = (run: RunData): boolean =>
   run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null);
 
 const CHARTS_ALONE: readonly ChartDefinition[] = [
-  scores(['loss', 'Loss', NATS], ['loss', 'entropy'], computes, lossData, (run) =>
-    run.key('entropy') ? ['loss', 'entropy'] : ['loss'],
-  ),
+  scores(['loss', 'Loss', NATS], ['loss', 'entropy'], computes, lossData, (run) => [
+    'loss',
+    ...BESIDE_LOSS.map(({ name }) => name).filter((name) => run.key(name)),
+  ]),
   scores(['excess', 'Excess over entropy', NATS], ['excess'], hasEntropy, excessData, (run) =>
     run.key('excess') ? ['excess'] : [],
   ),
