@@ -275,7 +275,7 @@ void add_augment(CLI::App& app) {
   arguments->model.declare(*command, Models::ensemble);
   arguments->model.declare_device(*command);
   arguments->model.declare_sampling(*command);
-  command->add_option("--mono", arguments->mono, "text of one language, plain or gzip")
+  command->add_option("--mono", arguments->mono, "text of one language, plain or compressed")
       ->check(existing_file)
       ->type_name("FILE")
       ->required();

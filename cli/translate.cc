@@ -259,7 +259,7 @@ void add_translate(CLI::App& app) {
   const auto arguments = std::make_shared<TranslateArguments>();
   arguments->model.declare(*command, Models::ensemble);
   arguments->model.declare_device(*command);
-  command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
+  command->add_option("--input", arguments->input, "input file, plain or compressed; -: standard input")
       ->capture_default_str();
   command->add_option("--output", arguments->output, "output file; -: standard output")->capture_default_str();
   declare(*command, answer_options(arguments->model.search));

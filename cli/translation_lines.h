@@ -16,8 +16,8 @@ namespace babelring {
 /// and cut a line of more than LineReader::longest_bytes to kept_bytes.
 enum class Invalid { fail, replace };
 
-/// Reads a text to translate in batches of lines, from a file or standard input, plain or gzip. Skips a byte-order
-/// mark.
+/// Reads a text to translate in batches of lines, from a file or standard input, plain or compressed. Skips a
+/// byte-order mark.
 class TranslationInput {
  public:
   /// The bytes that are left of a line that is cut. 64 KiB is about ten thousand words, more than any text has in a
@@ -28,7 +28,7 @@ class TranslationInput {
   /// `markup`: the form of its lines; without one, tags are warned of.
   TranslationInput(const std::string& name, Invalid invalid, MarkupForm markup = MarkupForm::none);
 
-  /// Returns up to `count` lines; empty at the end of the input. Errors are read errors and damaged gzip data and,
+  /// Returns up to `count` lines; empty at the end of the input. Errors are read errors, damaged compressed data and,
   /// unless they are replaced, invalid bytes and lines longer than LineReader::longest_bytes. The lines before an error
   /// are returned first; the next call throws Failure naming file and line.
   std::vector<std::string> next(std::int64_t count);
