@@ -253,8 +253,6 @@ void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
 
 void add_filter(CLI::App& command, PrepareArguments& arguments) {
   FilterOptions& filter = arguments.options.filter;
-  command.add_flag("--align", arguments.options.align,
-                   "align the pieces of the training pairs, for training.guided_alignment");
   command
       .add_option("--min-words", filter.min_words,
                   "min words of each side; 1.5 characters of Han, 3 of Kana, 4 letters of Thai, Lao, Khmer, Burmese or "
@@ -371,6 +369,8 @@ void add_prepare(CLI::App& app) {
   in_group("Filters of training pairs", [&] { add_filter(*command, *arguments); });
   in_group("Filters of training pairs that are off by default",
            [&] { add_more_filters(*command, arguments->options.filter); });
+  command->add_flag("--align", arguments->options.align,
+                    "align the pieces of the training pairs, for training.guided_alignment");
   command
       ->add_option("--threads", arguments->options.threads,
                    "encoding threads; 0: one per processor that affinity and CPU quota allow")
