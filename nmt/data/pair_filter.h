@@ -37,9 +37,9 @@ struct FilterOptions {
   bool drop_near_duplicates = false;             // as skeleton(), digits without difference
 };
 
-/// True of a script's code or name in Unicode (Latn, Cyrillic), and of Jpan, Kore, Hans, Hant.
+/// Whether `name` is a script's code or name in Unicode (Latn, Cyrillic), or one of Jpan, Kore, Hans, Hant.
 bool is_script_name(const std::string& name);
-/// True of a language that CLD2 tells from others, by its code: "de", "pt-BR", "zh-Hant".
+/// Whether CLD2 can identify the language with this code: "de", "pt-BR", "zh-Hant".
 bool is_identifiable(const std::string& language);
 
 /// Filters pairs of the training text. Stores a hash of each distinct pair: 8 bytes, about 40 with overhead; as much

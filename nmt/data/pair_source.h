@@ -24,7 +24,7 @@ enum class TextForm {
 
 /// "TMX".
 std::string_view name_of(TextForm form);
-/// True of TSV, TMX, XLIFF and WMT's XML.
+/// Whether one file of this form holds source and target: TSV, TMX, XLIFF and WMT's XML.
 bool holds_both_sides(TextForm form);
 
 /// The form of data that begins with `start`, which is the whole of it or at least 64 KiB. TSV: nine of ten of the

@@ -44,8 +44,6 @@ struct Client {
 
 /// The folder of a checkpoint, or those of an ensemble.
 struct Models {
-  Models() = default;
-  Models(std::filesystem::path one) : folders{std::move(one)} {}  // NOLINT(google-explicit-constructor): the usual case
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> options;  // --weights and --combine of `nmt translate`
 

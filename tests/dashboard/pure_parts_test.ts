@@ -252,7 +252,7 @@ describe('address', () => {
     expect(parseRoute('#/runs/r_01?range=5_1&smooth=7&x=q')).toEqual({ page: 'run', id: 'r_01', view: defaultView() });
     expect(parseRoute('').page).toBe('runs');
   });
-  it('is written into the address of its own page alone', () => {
+  it('tells addresses of one page from those of another', () => {
     expect(samePage('#/runs/r_01?x=wall', '#/runs/r_01')).toBe(true);
     expect(samePage('#/runs/r_01', '#/tokens')).toBe(false);
     expect(samePage('#/runs/r_01', '#/runs/r_02?x=wall')).toBe(false);

@@ -34,7 +34,7 @@ PoolOptions options() {
 std::future<JobOutcome> ask(Pool& pool, const std::string& checkpoint, const std::string& text) {
   auto promise = std::make_shared<std::promise<JobOutcome>>();
   auto outcome = promise->get_future();
-  pool.translate(checkpoint, std::filesystem::path("/checkpoints/" + checkpoint),
+  pool.translate(checkpoint, {.folders = {"/checkpoints/" + checkpoint}, .options = {}},
                  {{"text", json::array{json::value(text)}}},
                  [promise](JobOutcome given) { promise->set_value(std::move(given)); });
   return outcome;
@@ -101,7 +101,7 @@ TEST(TranslatorPool, RequestsWhoseClientsLeftGiveTheirPlacesBack) {
   const auto send = [&](const std::string& owner, const std::string& text) {
     auto promise = std::make_shared<std::promise<JobOutcome>>();
     answers.push_back(promise->get_future());
-    pool.translate("one", std::filesystem::path("/checkpoints/one"), {{"text", json::array{json::value(text)}}},
+    pool.translate("one", {.folders = {"/checkpoints/one"}, .options = {}}, {{"text", json::array{json::value(text)}}},
                    [promise](JobOutcome given) { promise->set_value(std::move(given)); },
                    {owner, [&] { return left.load(); }});
   };
@@ -358,7 +358,7 @@ class JoinedTest : public ::testing::Test {
     auto promise = std::make_shared<std::promise<JobOutcome>>();
     auto outcome = promise->get_future();
     pool_->translate(
-        "one", std::filesystem::path("/checkpoints/one"), {{"text", std::move(lines)}},
+        "one", {.folders = {"/checkpoints/one"}, .options = {}}, {{"text", std::move(lines)}},
         [promise](JobOutcome given) { promise->set_value(std::move(given)); }, std::move(client));
     return outcome;
   }
