@@ -21,8 +21,9 @@ struct AlignedPair {
 /// for the 2005 IWSLT Speech Translation Evaluation".
 class WordAligner {
  public:
-  /// Pairs that it learns from: evenly spaced ones where there are more. 300,000 pairs of 25 pieces have about 25
-  /// million kinds of pairs of pieces, for which it needs about 1 GB.
+  /// Pairs that it learns from: evenly spaced ones where there are more, so that memory and time are bounded. Seen with
+  /// 148 million pairs of a piece and one of the other side (48,071 sentence pairs of 47 and 51 pieces; 300,000 of 25
+  /// have 188 million): 0.34 GB and 90 s of processor time.
   static constexpr std::int64_t max_pairs = 300'000;
 
   /// Both files have as many sentences. Learns in two threads, one for each direction.
