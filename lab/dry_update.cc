@@ -33,6 +33,21 @@ DryBatch checked(DryBatch sizes, const TrainConfig& config) {
   return sizes;
 }
 
+/// Aligns each target piece with the source piece at its position, or the last one.
+PackedLinks diagonal_links(const PackedBatch& batch) {
+  PackedLinks links;
+  links.offsets.push_back(0);
+  const auto &sources = batch.source.offsets, &targets = batch.target_in.offsets;
+  for (std::size_t i = 0; i + 1 < targets.size(); ++i) {
+    const std::int32_t last = sources[i + 1] - sources[i] - 1;
+    for (std::int32_t row = 0; row < targets[i + 1] - targets[i]; ++row) {
+      links.sources.push_back(std::min(row, last));
+      links.offsets.push_back(static_cast<std::int32_t>(links.sources.size()));
+    }
+  }
+  return links;
+}
+
 /// Graphs replay passes without the ops that an observer sees.
 TrainConfig without_graphs(TrainConfig config) {
   config.training.cuda_graphs = false;
@@ -53,6 +68,8 @@ DryUpdate::DryUpdate(const TrainConfig& config, const DryBatch& sizes)
   batches_.update = 1;
   batches_.global_target_tokens = sizes_.target_tokens;
   batches_.micro_batches.push_back(even_batch(sizes_.source_tokens, sizes_.target_tokens, sizes_.sentences));
+  PackedBatch& batch = batches_.micro_batches.front();
+  if (config_.training.guided_alignment > 0) batch.links = diagonal_links(batch);
 }
 
 void DryUpdate::run() {

@@ -4,7 +4,7 @@
 #   scripts/fetch_corpus.sh [--corpus libreoffice] OUTPUT   English-German help pages of LibreOffice, 5 MB of Debian packages
 #   scripts/fetch_corpus.sh --corpus wmt16 OUTPUT           WMT16 English-German, 1.7 GB from statmt.org; resumes when run again.
 #                                                           The test set is newstest2014; also writes OUTPUT/newstest2016.{en,de}
-#   scripts/fetch_corpus.sh --corpus SOURCE,TARGET OUTPUT   any two text files, plain or gzipped
+#   scripts/fetch_corpus.sh --corpus SOURCE,TARGET OUTPUT   any two text files, plain or compressed
 #
 #   --downloads DIR   where downloads are kept (default OUTPUT/downloads)
 #   --help            this text

@@ -4,7 +4,7 @@
 #
 #   scripts/quickstart.sh [option...]
 #     --minutes N          minutes of training (default 12); a later, larger N continues the same run
-#     --corpus WHAT        libreoffice (default), wmt16, or SOURCE,TARGET: two text files, plain or gzipped
+#     --corpus WHAT        libreoffice (default), wmt16, or SOURCE,TARGET: two text files, plain or compressed
 #     --dir DIR            where everything is kept (default runs/quickstart)
 #     --config FILE        training configuration (default by corpus, from configs/)
 #     --vocabulary-size N  subwords (default: one for four training pairs, at most 8000)

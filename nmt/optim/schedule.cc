@@ -101,7 +101,8 @@ void ScheduleOptions::bind(OptionBinder& b) {
       "linear, cosine and wsd schedules: when the learning rate reaches final_fraction, counted from the start of "
       "training and in the unit of warm_up; 100%: when training ends, by stop_after or max_minutes, whichever comes "
       "first");
-  b.parsed("cool_down", cool_down, "wsd schedule: length of the decay, in the unit of decay");
+  b.parsed("cool_down", cool_down,
+           "wsd schedule: length of the fall before decay, in the unit of decay, or 20% of decay");
   b.number("final_fraction", final_fraction, 0, 1,
            "linear, cosine and wsd schedules: final learning rate as a fraction of the peak");
 }
@@ -146,21 +147,27 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options) {
                       fmt::format("optimizer.decay: '{}' must have the unit of optimizer.warm_up '{}'",
                                   options.decay.text(), options.warm_up.text()));
   }
-  if (options.schedule == Decay::wsd && options.cool_down.unit() != options.decay.unit()) {
-    throw ConfigError("optimizer.cool_down",
-                      fmt::format("optimizer.cool_down: '{}' must have the unit of optimizer.decay '{}'",
-                                  options.cool_down.text(), options.decay.text()));
+  const Interval::Unit unit = options.cool_down.unit();
+  if (options.schedule == Decay::wsd && unit != options.decay.unit() && unit != Interval::Unit::percent) {
+    throw ConfigError(
+        "optimizer.cool_down",
+        fmt::format("optimizer.cool_down: '{}' must have the unit of optimizer.decay '{}', or be in percent",
+                    options.cool_down.text(), options.decay.text()));
   }
 }
 
+double Schedule::cool_down() const {
+  const Interval &length = options_.cool_down, &decay = options_.decay;
+  return length.unit() == decay.unit() ? length.value() : length.value() / 100 * decay.value();
+}
+
 double Schedule::learning_rate(const Progress& progress) const {
-  const auto& [kind, peak, warm_up, decay, cool_down, final_fraction] = options_;
+  const auto& [kind, peak, warm_up, decay, _, final_fraction] = options_;
   const double warm = warm_up.fraction(progress);
   if (warm < 1) return peak * warm;
   if (kind == Decay::inverse_sqrt && warm_up.value() > 0) return peak / std::sqrt(warm);
   if (has_end(kind)) {
-    const double begin =
-        kind == Decay::wsd ? std::max(warm_up.value(), decay.value() - cool_down.value()) : warm_up.value();
+    const double begin = kind == Decay::wsd ? std::max(warm_up.value(), decay.value() - cool_down()) : warm_up.value();
     const double start = decay.value() > 0 ? begin / decay.value() : 1;
     const double part = start < 1 ? std::clamp((decay.fraction(progress) - start) / (1 - start), 0.0, 1.0) : 1;
     const double fallen = kind == Decay::linear   ? part

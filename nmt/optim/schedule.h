@@ -81,13 +81,16 @@ struct ScheduleOptions {
 ///   constant
 class Schedule {
  public:
-  /// Throws ConfigError if the units of warm_up, decay and cool_down differ in a schedule that reads them.
+  /// Throws ConfigError if the units of warm_up, decay and cool_down differ in a schedule that reads them; a cool_down
+  /// in percent is a part of any decay.
   explicit Schedule(const ScheduleOptions& options);
 
   /// Learning rate of an update. `progress` includes that update, so the first call has progress.update == 1.
   double learning_rate(const Progress& progress) const;
 
  private:
+  double cool_down() const;  // in the unit of decay
+
   ScheduleOptions options_;
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a corpus with held-out parts of any two text files, plain or gzipped, line N of one translating line N of the other.
+"""Makes a corpus with held-out parts of any two text files, plain or compressed, line N of one translating line N of the other.
 
 Writes {train,valid,test}.{src,tgt} and report.json, which names the normalization for `nmt prepare` and the tokenizer of BLEU that
 suit the scripts of the text, and its number of distinct characters.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import dataclasses
 import gzip
 import hashlib
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -18,13 +20,13 @@ Pair = tuple[str, str]
 
 #: How data begins that is no text.
 _NO_TEXT = {
-    b"\xfd7zXZ\0": "xz data",
     b"\x28\xb5\x2f\xfd": "zstd data",
-    b"BZh": "bzip2 data",
     b"PK\x03\x04": "a zip archive",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"\x04\x22\x4d\x18": "lz4 data",
-    b"\x1f\x8b": "gzip data inside gzip data",
+    b"\x1f\x8b": "gzip data inside compressed data",
+    b"\xfd7zXZ\0": "xz data inside compressed data",
+    b"BZh": "bzip2 data inside compressed data",
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
     b"%PDF-": "a PDF document",
@@ -190,18 +192,42 @@ def split(pairs: list[Pair], valid: int, test: int) -> dict[str, list[Pair]]:
     }
 
 
+def _decompressed(data: bytes) -> bytes:
+    """The data, decompressed if it is gzip, xz or bzip2 by its first bytes. Unlike lzma.decompress() and bz2.decompress(),
+    reads all of it, so that what is behind the last stream is an error."""
+    if data.startswith(b"\x1f\x8b"):
+        return gzip.decompress(data)
+    if data.startswith(b"\xfd7zXZ\0"):
+        begin = lzma.LZMADecompressor
+    elif data.startswith(b"BZh"):
+        begin = bz2.BZ2Decompressor
+    else:
+        return data
+    parts: list[bytes] = []
+    while data:
+        stream = begin()
+        parts.append(stream.decompress(data))
+        if not stream.eof:
+            raise EOFError("the compressed data ends in the middle")
+        data = stream.unused_data.lstrip(b"\0")  # xz pads its streams with zeros
+    return b"".join(parts)
+
+
 def read_lines(path: pathlib.Path) -> list[str]:
-    """The lines of a plain or gzipped UTF-8 file, without their line ends. Raises CorpusError naming file and line."""
+    """The lines of a UTF-8 file, plain or compressed by gzip, xz or bzip2, without their line ends. Raises CorpusError naming
+    file and line."""
+    raw = b""
     try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except gzip.BadGzipFile as error:
-        raise CorpusError(f"{path}: damaged gzip data, or something else after it: {error}") from error
-    except (OSError, EOFError, zlib.error) as error:
+        raw = path.read_bytes()
+        data = _decompressed(raw)
+    except (gzip.BadGzipFile, lzma.LZMAError, OSError) as error:
+        if not raw:
+            raise CorpusError(f"{path}: {error}") from error
+        raise CorpusError(f"{path}: damaged compressed data, or something else after it: {error}") from error
+    except (EOFError, zlib.error) as error:
         raise CorpusError(f"{path}: {error}") from error
     if kind := next((name for magic, name in _NO_TEXT.items() if data.startswith(magic)), None):
-        raise CorpusError(f"{path} is {kind}, expected UTF-8 text, plain or gzipped")
+        raise CorpusError(f"{path} is {kind}, expected UTF-8 text, plain or compressed by gzip, xz or bzip2")
     if markup := _MARKUP.match(data):
         raise CorpusError(
             f"{path} begins with '{markup[1].decode()}', so it is SGML or XML, expected a sentence on each line"

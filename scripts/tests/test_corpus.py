@@ -178,6 +178,25 @@ class PairOfFiles(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
+    def test_compressed_files_are_read_to_their_end(self) -> None:
+        plain = "".join(f"one two {i}\n" for i in range(100))
+        target, source = self.folder / "b", self.folder / "a"
+        target.write_text(plain.replace("one", "eins"), encoding="utf-8")
+        half = len(plain) // 2
+        reports = []
+        for compress, padding in ((gzip.compress, b""), (lzma.compress, bytes(8)), (bz2.compress, b"")):
+            parts = [compress(part.encode()) for part in (plain[:half], plain[half:])]
+            source.write_bytes(parts[0] + padding + parts[1] + padding)
+            done = fetch("--corpus", f"{source},{target}", self.folder / compress.__module__)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            reports.append(done.stdout)
+            source.write_bytes(parts[0] + b"something else, not compressed")
+            self.assertIn("a: damaged", fetch("--corpus", f"{source},{target}", self.folder / "out").stderr)
+            source.write_bytes(parts[0][:-9])
+            self.assertIn("a: ", fetch("--corpus", f"{source},{target}", self.folder / "out").stderr)
+        self.assertEqual(reports[1:], reports[:1] * 2)
+        self.assertIn('"kept": 100', reports[0])
+
     def test_plain_and_gzipped_files_become_a_corpus_and_a_second_run_changes_nothing(self) -> None:
         source, target = self.folder / "a.txt", self.folder / "b.gz"
         source.write_text("".join(f"one two {i}\r\n" for i in range(100)), encoding="utf-8", newline="")
@@ -237,11 +256,11 @@ class PairOfFiles(unittest.TestCase):
     def test_files_that_are_no_text_are_named(self) -> None:
         plain = "".join(f"one two {i}\n" for i in range(100))
         for data, words in (
-            (lzma.compress(plain.encode()), "a is xz data, expected UTF-8 text"),
-            (bz2.compress(plain.encode()), "a is bzip2 data"),
+            (b"\x28\xb5\x2f\xfd" + plain.encode(), "a is zstd data, expected UTF-8 text"),
+            (gzip.compress(bz2.compress(plain.encode())), "a is bzip2 data inside compressed data"),
             (plain.encode("utf-16"), "a is UTF-16 text"),
             (b'<srcset setid="x">\n' + plain.encode(), "a begins with '<srcset'"),
-            (gzip.compress(plain.encode()) + b"more\n", "a: damaged gzip data"),
+            (gzip.compress(plain.encode()) + b"more\n", "a: damaged compressed data"),
         ):
             corpus = self.write("", plain)
             (self.folder / "a").write_bytes(data)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
@@ -134,6 +135,17 @@ TEST_P(OpGraphTest, AttentionAndResidualsAreNodesOfTheirLayer) {
   }
   EXPECT_EQ(nodes.count("encoder.0 residual_dropout"), 2U);
   EXPECT_EQ(nodes.count("decoder.0 residual_dropout"), 3U);
+}
+
+TEST(OpGraph, HasTheLossOfGuidedAttentionInTrainingAlone) {
+  TrainConfig config;
+  config.model = model_preset("transformer-tiny");
+  config.training.guided_alignment = 0.1;
+  for (const bool training : {false, true}) {
+    DryUpdate update(config, sizes);
+    const auto guided = [](const GraphNode& node) { return node.op == "guided_attention"; };
+    EXPECT_EQ(std::ranges::count_if(trace_graph(update, training).nodes, guided), training ? 1 : 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, OpGraphTest, testing::Values("transformer-tiny", "transformer-base"));

@@ -92,6 +92,10 @@ TEST(Schedule, WsdFallsInTheCoolDownOnly) {
   const Schedule whole(
       {.schedule = Decay::wsd, .learning_rate = 1, .warm_up = "10u", .decay = "110u", .cool_down = "500u"});
   EXPECT_DOUBLE_EQ(whole.learning_rate(at(35)), 0.5);
+  // Alone, in percent as by default, it is a part of decay.
+  const Schedule part({.schedule = Decay::wsd, .learning_rate = 1, .warm_up = "10u", .decay = "200u"});
+  EXPECT_DOUBLE_EQ(part.learning_rate(at(160)), 1);
+  EXPECT_DOUBLE_EQ(part.learning_rate(at(170)), 0.5);
 }
 
 /// Percent are those of fraction_done(): here 20 of 50 minutes, or 300 of 400 updates.
@@ -132,11 +136,11 @@ TEST(Schedule, RefusesDifferentUnitsOfWarmUpAndDecay) {
 
 TEST(Schedule, RefusesACoolDownInAnotherUnit) {
   try {
-    Schedule({.schedule = Decay::wsd, .warm_up = "2e", .decay = "10e", .cool_down = "20%"});
+    Schedule({.schedule = Decay::wsd, .warm_up = "2e", .decay = "10e", .cool_down = "20u"});
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
     EXPECT_EQ(error.key, "optimizer.cool_down");
-    EXPECT_EQ(error.detail, "optimizer.cool_down: '20%' must have the unit of optimizer.decay '10e'");
+    EXPECT_EQ(error.detail, "optimizer.cool_down: '20u' must have the unit of optimizer.decay '10e', or be in percent");
   }
 }
 
