@@ -1,5 +1,10 @@
 #include "nmt/data/text_source.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
 #include "nmt/data/assignment.h"
 #include "nmt/data/batch_plan.h"
 
@@ -31,11 +36,14 @@ std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update
                micro_batches_for(corpus, update, part.world, part.micro_batch_tokens));
 }
 
-}  // namespace
+PlanOptions shortened(PlanOptions options, double growth) {
+  options.tokens_per_update =
+      std::max<std::int64_t>(1, std::llround(static_cast<double>(options.tokens_per_update) / growth));
+  return options;
+}
 
-UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, const RankPart& part) const {
-  const Corpus& corpus = plan_.corpus();
-  const UpdatePlan planned = plan_(start);
+/// The batches of a planned update of `corpus`.
+UpdateBatches make_batches(const Corpus& corpus, const UpdatePlan& planned, std::int64_t update, const RankPart& part) {
   UpdateBatches batches;
   batches.update = update;
   batches.next = planned.next;
@@ -53,6 +61,26 @@ UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, c
   return batches;
 }
 
+}  // namespace
+
+TextSource::TextSource(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory,
+                       std::optional<SegmentSampler> sampler)
+    : sampler_(std::move(sampler)),
+      growth_(sampler_ ? sampler_->growth(corpus) : SegmentSampler::Growth()),
+      plan_(corpus, shortened(options, growth_.target), memory),
+      max_length_(options.max_length),
+      tokens_per_update_(options.tokens_per_update) {}
+
+UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, const RankPart& part) const {
+  UpdatePlan planned = plan_(start);
+  if (!sampler_) return make_batches(plan_.corpus(), planned, update, part);
+  const Corpus drawn = sampler_->draw(plan_.corpus(), start.epoch, planned.sentences);
+  std::iota(planned.sentences.begin(), planned.sentences.end(), 0);
+  planned.source_tokens = drawn.source_tokens() + drawn.sentences();
+  planned.target_tokens = drawn.target_tokens() + drawn.sentences();
+  return make_batches(drawn, planned, update, part);
+}
+
 DataPosition TextSource::resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) {
   plan_.set_order(order);
   // If changed data was accepted, it may have fewer sentences than the position needs.
@@ -62,8 +90,8 @@ DataPosition TextSource::resume(DataOrder order, const std::optional<DataPositio
 
 UpdateShape TextSource::shape() const {
   const auto target = static_cast<double>(tokens_per_update_);
-  const double source_per_target =
-      static_cast<double>(plan_.source_tokens()) / static_cast<double>(plan_.target_tokens());
+  const double source_per_target = static_cast<double>(plan_.source_tokens()) * growth_.source /
+                                   (static_cast<double>(plan_.target_tokens()) * growth_.target);
   return {.max_length = max_length_, .source_tokens = target * source_per_target, .target_tokens = target};
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "nmt/data/batch_plan.h"
+#include "nmt/data/segment_sampler.h"
 #include "nmt/data/update_source.h"
 
 namespace babelring {
@@ -9,11 +12,10 @@ namespace babelring {
 class TextSource : public UpdateSource {
  public:
   /// The corpus must outlive the source. Throws UsageFailure if an option is out of range, Failure if no sentence is
-  /// kept. The plan lies in memory from `memory`, if it has any.
-  TextSource(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory = {})
-      : plan_(corpus, options, memory),
-        max_length_(options.max_length),
-        tokens_per_update_(options.tokens_per_update) {}
+  /// kept. The plan lies in memory from `memory`, if it has any. With a `sampler`, each sentence is cut anew in each
+  /// epoch, and updates have tokens_per_update tokens of these cuts on average. Each rank draws the whole update.
+  TextSource(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory = {},
+             std::optional<SegmentSampler> sampler = {});
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
   DataPosition after(const DataPosition& start) const override { return plan_.after(start); }
@@ -23,8 +25,12 @@ class TextSource : public UpdateSource {
   const std::string& digest() const override { return plan_.corpus().digest(); }
 
   const BatchPlan& plan() const { return plan_; }
+  /// Tokens of an update per token of the corpus.
+  const SegmentSampler::Growth& growth() const { return growth_; }
 
  private:
+  std::optional<SegmentSampler> sampler_;
+  SegmentSampler::Growth growth_;
   BatchPlan plan_;
   std::int64_t max_length_, tokens_per_update_;
 };

@@ -20,6 +20,21 @@ enum class DataOrder {
            // so that an update holds sentences of nearly one length
 };
 
+enum class SampledSides { both, source, target };
+
+/// How the text of training sentences is cut into pieces anew each time it is read.
+struct SegmentationOptions {
+  /// Probability that a merge of a BPE vocabulary is left out where it could be made. Source: Provilkov et al. 2020,
+  /// "BPE-Dropout".
+  double bpe_dropout = 0;
+  /// A cut of a unigram vocabulary is drawn in proportion to its probability to the power of this; 0: always the best
+  /// cut. Source: Kudo 2018, "Subword Regularization", with all cuts.
+  double sampling = 0;
+  SampledSides sides = SampledSides::both;
+
+  bool draws() const { return bpe_dropout > 0 || sampling > 0; }
+};
+
 /// A position in the training data: in epoch `epoch`, `sentences` sentences are done. `sentences` is always below the
 /// epoch's size; the end of an epoch is the start of the next.
 struct DataPosition {

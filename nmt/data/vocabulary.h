@@ -86,6 +86,33 @@ VocabularyModels split_models(std::string_view file);
 /// The content of a vocabulary's file with these models. Does not check them.
 std::string join_models(const VocabularyModels& models);
 
+/// The fields of a SentencePiece model that a program needs which cuts text without SentencePiece. Numbers of values
+/// are those of sentencepiece_model.proto.
+struct SubwordModel {
+  enum class PieceType { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+  enum class ModelType { unigram = 1, bpe = 2, word = 3, character = 4 };
+  struct Piece {
+    std::string_view text;
+    float score = 0;
+    PieceType type = PieceType::normal;
+  };
+
+  std::vector<Piece> pieces;  // by id
+  ModelType type = ModelType::unigram;
+  bool byte_fallback = false, starts_with_space = true, removes_spaces = true;
+  std::string_view normalization, character_map;
+
+  /// The views are of `bytes`. Throws Failure if they are no message.
+  explicit SubwordModel(std::string_view bytes);
+  bool folds_case() const { return normalization.ends_with("_cf"); }
+  std::vector<std::int32_t> ids_of(PieceType wanted) const;
+
+ private:
+  void read_piece(std::string_view bytes);
+  void read_trainer(std::string_view bytes);
+  void read_normalizer(std::string_view bytes);
+};
+
 /// Throws UsageFailure unless each symbol is text without space, comma and quotation mark, and differs from the others.
 void check_symbols(const std::vector<std::string>& symbols);
 /// The content of a SentencePiece model's file with a piece more at the end for each symbol that it does not have; the

@@ -24,6 +24,47 @@ constexpr int character_map_field = 2, remove_spaces_field = 4;  // of the norma
 
 }  // namespace
 
+SubwordModel::SubwordModel(std::string_view bytes) {
+  for (MessageReader model(bytes); model.next();) {
+    if (model.field() == pieces_field) read_piece(model.bytes());
+    if (model.field() == 2) read_trainer(model.bytes());
+    if (model.field() == normalizer_field) read_normalizer(model.bytes());
+  }
+}
+
+std::vector<std::int32_t> SubwordModel::ids_of(PieceType wanted) const {
+  std::vector<std::int32_t> ids;
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    if (pieces[id].type == wanted) ids.push_back(static_cast<std::int32_t>(id));
+  }
+  return ids;
+}
+
+void SubwordModel::read_piece(std::string_view bytes) {
+  Piece& piece = pieces.emplace_back();
+  for (MessageReader reader(bytes); reader.next();) {
+    if (reader.field() == 1) piece.text = reader.bytes();
+    if (reader.field() == 2) piece.score = reader.number();
+    if (reader.field() == 3) piece.type = static_cast<PieceType>(reader.integer());
+  }
+}
+
+void SubwordModel::read_trainer(std::string_view bytes) {
+  for (MessageReader reader(bytes); reader.next();) {
+    if (reader.field() == 3) type = static_cast<ModelType>(reader.integer());
+    if (reader.field() == 35) byte_fallback = reader.integer() != 0;
+  }
+}
+
+void SubwordModel::read_normalizer(std::string_view bytes) {
+  for (MessageReader reader(bytes); reader.next();) {
+    if (reader.field() == 1) normalization = reader.bytes();
+    if (reader.field() == character_map_field) character_map = reader.bytes();
+    if (reader.field() == 3) starts_with_space = reader.integer() != 0;
+    if (reader.field() == remove_spaces_field) removes_spaces = reader.integer() != 0;
+  }
+}
+
 void check_symbols(const std::vector<std::string>& symbols) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const std::string& symbol = symbols[i];
@@ -47,24 +88,18 @@ std::string with_symbols(const std::string& model, const std::vector<std::string
                         .origin = models.origin});
   }
   constexpr int text_field = 1, score_field = 2, type_field = 3;
-  constexpr std::int64_t user_defined = 4;
-  std::map<std::string, std::uint64_t, std::less<>> types;  // by piece
-  for (MessageReader fields(model); fields.next();) {
-    if (fields.field() != pieces_field) continue;
-    std::string text;
-    std::uint64_t type = 0;  // ordinary pieces have none
-    for (MessageReader piece(fields.bytes()); piece.next();) {
-      if (piece.field() == text_field) text = piece.bytes();
-      if (piece.field() == type_field) type = piece.integer();
-    }
-    types[text] = type;
-  }
+  constexpr auto user_defined = SubwordModel::PieceType::user_defined;
+  const SubwordModel known_pieces(model);
+  std::map<std::string_view, SubwordModel::PieceType> types;  // by piece
+  for (const SubwordModel::Piece& piece : known_pieces.pieces) types[piece.text] = piece.type;
   Message more;  // a repeated field may go on at the end
   for (const std::string& symbol : symbols) {
     const auto known = types.find(symbol);
     if (known == types.end()) {
-      const Message piece =
-          Message().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
+      const Message piece = Message()
+                                .bytes(text_field, symbol)
+                                .number(score_field, 0)
+                                .integer(type_field, static_cast<std::int64_t>(user_defined));
       more.message(pieces_field, piece);
     } else if (known->second != user_defined) {
       throw UsageFailure(fmt::format("--symbols: {} is a piece of the vocabulary, and not as a symbol", symbol));

@@ -9,69 +9,11 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "nmt/data/protobuf.h"
+#include "nmt/data/vocabulary.h"
 #include "nmt/interop/export.h"
 
 namespace babelring {
 namespace {
-
-/// The fields of a SentencePiece model that another tokenizer needs; numbers of fields and values are those of
-/// sentencepiece_model.proto.
-struct SubwordModel {
-  enum class PieceType { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
-  enum class ModelType { unigram = 1, bpe = 2, word = 3, character = 4 };
-  struct Piece {
-    std::string_view text;
-    float score = 0;
-    PieceType type = PieceType::normal;
-  };
-
-  std::vector<Piece> pieces;
-  ModelType type = ModelType::unigram;
-  bool byte_fallback = false, starts_with_space = true, removes_spaces = true;
-  std::string_view normalization, character_map;
-
-  /// The views are of `bytes`. Throws Failure if they are no message.
-  explicit SubwordModel(std::string_view bytes) {
-    for (MessageReader model(bytes); model.next();) {
-      if (model.field() == 1) read_piece(model.bytes());
-      if (model.field() == 2) read_trainer(model.bytes());
-      if (model.field() == 3) read_normalizer(model.bytes());
-    }
-  }
-  bool folds_case() const { return normalization.ends_with("_cf"); }
-  std::vector<std::int32_t> ids_of(PieceType wanted) const {
-    std::vector<std::int32_t> ids;
-    for (std::size_t id = 0; id < pieces.size(); ++id) {
-      if (pieces[id].type == wanted) ids.push_back(static_cast<std::int32_t>(id));
-    }
-    return ids;
-  }
-
- private:
-  void read_piece(std::string_view bytes) {
-    Piece& piece = pieces.emplace_back();
-    for (MessageReader reader(bytes); reader.next();) {
-      if (reader.field() == 1) piece.text = reader.bytes();
-      if (reader.field() == 2) piece.score = reader.number();
-      if (reader.field() == 3) piece.type = static_cast<PieceType>(reader.integer());
-    }
-  }
-  void read_trainer(std::string_view bytes) {
-    for (MessageReader reader(bytes); reader.next();) {
-      if (reader.field() == 3) type = static_cast<ModelType>(reader.integer());
-      if (reader.field() == 35) byte_fallback = reader.integer() != 0;
-    }
-  }
-  void read_normalizer(std::string_view bytes) {
-    for (MessageReader reader(bytes); reader.next();) {
-      if (reader.field() == 1) normalization = reader.bytes();
-      if (reader.field() == 2) character_map = reader.bytes();
-      if (reader.field() == 3) starts_with_space = reader.integer() != 0;
-      if (reader.field() == 4) removes_spaces = reader.integer() != 0;
-    }
-  }
-};
 
 /// "a b" for each way to join two pieces to a third, the joined piece of the best score first: what SentencePiece
 /// looks for. One way a piece would not do, as its parts may come about in another order.

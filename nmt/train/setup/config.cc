@@ -47,6 +47,17 @@ void DataConfig::bind(OptionBinder& b) {
       "how the sentences of an update are divided among ranks: equal: as many tokens each; measured: by the speed "
       "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently, "
       "unless training.reproducible is ranks: then whole units move (see units)");
+  b.number(
+      "bpe_dropout", segmentation.bpe_dropout, 0, 0.99,
+      "BPE vocabularies: probability that a merge is left out when a training sentence is cut into pieces, which is "
+      "done anew in each epoch (0.1)");
+  b.number(
+      "sampling", segmentation.sampling, 0, 4,
+      "unigram vocabularies: in each epoch draw a training sentence's pieces in proportion to their probability to "
+      "the power of this (0.2); 0: always the most probable ones");
+  b.choice("sampled_sides", segmentation.sides,
+           {{"both", SampledSides::both}, {"source", SampledSides::source}, {"target", SampledSides::target}},
+           "sides of which bpe_dropout and sampling cut the sentences anew");
 }
 
 void GssmTaskConfig::bind(OptionBinder& b) {
@@ -276,6 +287,10 @@ void TrainConfig::check_gssm() const {
     refuse("model.encoder_layers",
            fmt::format("{}, but task gssm trains a language model, which has none; use 0 or a preset such as lm-288",
                        model.encoder_layers));
+  }
+  if (data.segmentation.draws()) {
+    refuse(data.segmentation.sampling > 0 ? "data.sampling" : "data.bpe_dropout",
+           "given, but task gssm has no text to cut; expected 0");
   }
   if (training.guided_alignment > 0) {
     refuse("training.guided_alignment",

@@ -7,6 +7,7 @@
 
 #include "base/options/options.h"
 #include "nmt/data/gssm/options.h"
+#include "nmt/data/update_source.h"
 #include "nmt/metrics/tokenizer.h"
 #include "nmt/model/config.h"
 #include "nmt/ops/backend.h"
@@ -40,6 +41,7 @@ struct DataConfig {
   int prefetch = 4;
   int workers = 1;
   Balance balance = Balance::equal;
+  SegmentationOptions segmentation;
 
   void bind(OptionBinder& binder);
 };

@@ -68,12 +68,23 @@ TaskData open_translation(const TrainConfig& config, const PlanMemory& memory) {
   opened.corpus = std::make_unique<Corpus>(Corpus::open(manifest, data.train_set));
   if (config.training.guided_alignment > 0) opened.corpus->open_links(manifest, data.train_set);
   opened.source_lines = usual_line_size(*opened.corpus, *opened.vocabulary, data.max_length);
-  auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), memory);
+  std::optional<SegmentSampler> sampler;
+  if (data.segmentation.draws()) {
+    sampler.emplace(*opened.vocabulary, data.segmentation, static_cast<std::uint64_t>(config.training.seed),
+                    data.max_length);
+  }
+  auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), memory, std::move(sampler));
   opened.size = fmt::format("{} sentence pairs, {} updates an epoch", opened.corpus->sentences(),
                             source->plan().updates_per_epoch());
   if (const std::int64_t left_out = source->plan().left_out(); left_out > 0) {
     opened.size += fmt::format("; {} pairs are left out because they are longer than data.max_length, {} tokens",
                                left_out, data.max_length);
+  }
+  if (data.segmentation.draws()) {
+    opened.size += fmt::format(
+        "; cut anew in each epoch, into {:.2f} times as many source and {:.2f} times as many target "
+        "tokens",
+        source->growth().source, source->growth().target);
   }
   opened.source = std::move(source);
   return opened;
