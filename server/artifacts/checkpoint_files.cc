@@ -198,7 +198,8 @@ bool has_space_for_next(store::Store& store, const Roots& roots) {
       spdlog::warn("run {}: {} bytes are free in {}, its newest checkpoint has {}", checkpoint.run, space.available,
                    folder.string(), wanted);
       return false;
-    } catch (const http::Problem&) {  // not below a root, or gone
+    } catch (const http::Problem&) {
+      continue;  // not below a root, or gone
     }
   }
   return true;

@@ -71,7 +71,8 @@ store::LaunchRow with_noted_end(store::LaunchRow run) {
       run.outcome = outcome;
       run.outcome_detail = printable(noted->detail);
     }
-  } catch (const Failure&) {  // unreadable: it says nothing
+  } catch (const Failure&) {
+    return run;  // unreadable: it says nothing
   }
   return run;
 }

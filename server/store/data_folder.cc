@@ -225,7 +225,7 @@ void DataFolder::require_database(bool anew) const {
       folder_.string(), std::filesystem::exists(database(), ignored) ? "empty" : "missing", mark, folder_.string());
 }
 
-void DataFolder::mark_used() {
+void DataFolder::mark_used() const {
   write_lock_file(descriptor_, running);
 }
 

@@ -56,7 +56,7 @@ class DataFolder {
   bool was_unclean() const { return used_ && !was_clean_; }
   bool was_clean() const { return was_clean_; }
   /// Records in the lock file that the folder has a database in use. Throws Failure.
-  void mark_used();
+  void mark_used() const;
   void mark_clean() { clean_ = true; }
   /// Free bytes on this file system for unprivileged processes.
   std::uintmax_t free_bytes() const;
