@@ -203,6 +203,16 @@ class ReferenceBackend final : public Backend {
         v.values[i] = old_v.values[i];
       }
     }
+    if (op.average) {
+      Matrix average = load(op.average);
+      const auto rate = static_cast<double>(op.average_rate);
+      for (std::size_t i = 0; i < average.values.size(); ++i) {
+        const bool moves =
+            !op.treatment || op.treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block] != AdamUpdate::frozen;
+        if (moves) average.values[i] += rate * (master.values[i] - average.values[i]);
+      }
+      store(average, op.average);
+    }
     store(master, op.master);
     store(m, op.m);
     store(v, op.v);

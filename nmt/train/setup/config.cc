@@ -112,6 +112,9 @@ void TrainingConfig::bind(OptionBinder& b) {
            "weight of a loss that draws the first attention head of the decoder layer before the last (of one or two, "
            "the last) to the source pieces with which each target piece is aligned; needs data prepared with `nmt "
            "prepare --align`; 0.05 to 0.1 is usual; 0: none. `nmt translate --alignment` then uses this head");
+  b.number("ema", ema, 0, 0.9999999,
+           "decay per update of a moving average of the weights, which validations and checkpoints then have (0.999); "
+           "the first t updates decay by at most (1 + t) / (10 + t); 0: none");
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
            "the previous line");

@@ -86,6 +86,7 @@ struct TrainingConfig {
   std::string start_from;
   std::string freeze;
   double guided_alignment = 0;
+  double ema = 0;
   Interval log_every = "50u";
   Interval digest_every = "100u";
   OnDifference on_difference = OnDifference::stop;

@@ -290,6 +290,9 @@ TEST_F(CheckTest, LossesAndOptimizer) {
   EXPECT_EQ(refusal(adam), "adam_update: step is 0, at least 1 is needed");
   adam.squares = bf16({2});
   EXPECT_EQ(refusal(adam), "adam_update: squares is bf16, f32 is needed");
+  adam.average = f32({5});
+  EXPECT_EQ(refusal(adam), "adam_update: average has shape [5], master [6] needs [6]");
+  adam.average = Tensor();
   adam.squares = f32({2}), adam.clip_norm = -1;
   EXPECT_THAT(refusal(adam), testing::StartsWith("adam_update: clip_norm is -1, 0 to "));
   adam.clip_norm = 0, adam.v = f32({6}), adam.step = 1;
