@@ -1,7 +1,9 @@
 #include "nmt/data/text_source.h"
 
+#include "nmt/core/random.h"
 #include "nmt/data/assignment.h"
 #include "nmt/data/batch_plan.h"
+#include "nmt/data/vocabulary.h"
 
 namespace babelring {
 
@@ -31,7 +33,28 @@ std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update
                micro_batches_for(corpus, update, part.world, part.micro_batch_tokens));
 }
 
+/// `begin` and `end`: how many tokens at both ends of a sentence stay.
+void drop_words_of(PackedSequences& side, std::int64_t first_row, std::uint64_t key, double probability,
+                   std::int32_t begin, std::int32_t end) {
+  if (probability == 0) return;
+  for (std::size_t sentence = 0; sentence + 1 < side.offsets.size(); ++sentence) {
+    const std::int32_t last = side.offsets[sentence + 1] - end;
+    for (std::int32_t i = side.offsets[sentence] + begin; i < last; ++i) {
+      Random random(derive_seed(key, static_cast<std::uint64_t>(first_row + i)));
+      if (random.uniform() < probability) side.ids[static_cast<std::size_t>(i)] = unk_id;
+    }
+  }
+}
+
 }  // namespace
+
+void drop_words(PackedBatch& batch, std::int64_t update, const PlanOptions& options) {
+  const auto key = [&](std::uint64_t side) {
+    return derive_seed(options.seed, static_cast<std::uint64_t>(update), 1, side);
+  };
+  drop_words_of(batch.source, batch.first_source_row, key(0), options.source_word_dropout, 0, 1);
+  drop_words_of(batch.target_in, batch.first_target_row, key(1), options.target_word_dropout, 1, 0);
+}
 
 UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, const RankPart& part) const {
   const Corpus& corpus = plan_.corpus();
@@ -49,6 +72,7 @@ UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, c
     batches.source_tokens += slice_of_rank.source_tokens;
     batches.target_tokens += slice_of_rank.target_tokens;
     batches.micro_batches.push_back(make_batch(corpus, planned, slice_of_rank));
+    drop_words(batches.micro_batches.back(), update, options_);
   }
   return batches;
 }

@@ -73,6 +73,27 @@ void DivergenceConfig::bind(OptionBinder& b) {
             "halves the learning rate");
 }
 
+namespace {
+
+/// Losses beside that of the next token, and changes to what a model reads and is.
+void bind_regularisers(TrainingConfig& training, OptionBinder& b) {
+  b.number("guided_alignment", training.guided_alignment, 0, 100,
+           "weight of a loss that draws the first attention head of the decoder layer before the last (of one or two, "
+           "the last) to the source pieces with which each target piece is aligned; needs data prepared with `nmt "
+           "prepare --align`; 0.05 to 0.1 is usual; 0: none. `nmt translate --alignment` then uses this head");
+  b.number("source_word_dropout", training.source_word_dropout, 0, 0.99,
+           "probability with which a source token, but not </s>, is replaced by <unk>; Marian's --dropout-src instead "
+           "replaces its vector by zeros");
+  b.number("target_word_dropout", training.target_word_dropout, 0, 0.99,
+           "the same of the tokens that the decoder reads, but not <s>; what it is to predict stays. Marian: "
+           "--dropout-trg");
+  b.number("ema", training.ema, 0, 0.9999999,
+           "decay per update of a moving average of the weights, which validations and checkpoints then have (0.999); "
+           "the first t updates decay by at most (1 + t) / (10 + t); 0: none");
+}
+
+}  // namespace
+
 void TrainingConfig::bind(OptionBinder& b) {
   b.parsed("stop_after", stop_after, "when training ends: 100000u updates, 20e epochs or 500Mt target tokens");
   b.number("max_minutes", max_minutes, 0, 1e7, "max training time in minutes, including earlier attempts; 0: no limit");
@@ -108,13 +129,7 @@ void TrainingConfig::bind(OptionBinder& b) {
       "with another vocabulary, rows of tables go by piece; the model must be the same but for dropout; optimizer, "
       "schedule and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
-  b.number("guided_alignment", guided_alignment, 0, 100,
-           "weight of a loss that draws the first attention head of the decoder layer before the last (of one or two, "
-           "the last) to the source pieces with which each target piece is aligned; needs data prepared with `nmt "
-           "prepare --align`; 0.05 to 0.1 is usual; 0: none. `nmt translate --alignment` then uses this head");
-  b.number("ema", ema, 0, 0.9999999,
-           "decay per update of a moving average of the weights, which validations and checkpoints then have (0.999); "
-           "the first t updates decay by at most (1 + t) / (10 + t); 0: none");
+  bind_regularisers(*this, b);
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
            "the previous line");
@@ -284,6 +299,10 @@ void TrainConfig::check_gssm() const {
     refuse("training.guided_alignment",
            fmt::format("{}, but task gssm has no source to align; expected 0", training.guided_alignment));
   }
+  for (const auto& [key, value] : {std::pair("training.source_word_dropout", training.source_word_dropout),
+                                   {"training.target_word_dropout", training.target_word_dropout}}) {
+    if (value > 0) refuse(key, fmt::format("{}, but task gssm has no words; expected 0", value));
+  }
   if (data.folder.empty() || !gssm.nodes.empty()) make_gssm_graph(gssm);
   if (data.sequences_per_update == DataConfig::automatic) check_automatic_sequences(*this);
   if (data.sequence_length - 1 > data.max_length) {
@@ -337,7 +356,9 @@ CommOptions TrainConfig::comm_options() const {
 PlanOptions TrainConfig::plan_options() const {
   return {.tokens_per_update = data.tokens_per_update,
           .max_length = data.max_length,
-          .seed = static_cast<std::uint64_t>(training.seed)};
+          .seed = static_cast<std::uint64_t>(training.seed),
+          .source_word_dropout = training.source_word_dropout,
+          .target_word_dropout = training.target_word_dropout};
 }
 
 std::int64_t TrainConfig::target_tokens_per_update() const {

@@ -87,6 +87,8 @@ struct TrainingConfig {
   std::string freeze;
   double guided_alignment = 0;
   double ema = 0;
+  double source_word_dropout = 0;
+  double target_word_dropout = 0;
   Interval log_every = "50u";
   Interval digest_every = "100u";
   OnDifference on_difference = OnDifference::stop;
