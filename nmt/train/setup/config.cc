@@ -87,6 +87,13 @@ void bind_regularisers(TrainingConfig& training, OptionBinder& b) {
   b.number("target_word_dropout", training.target_word_dropout, 0, 0.99,
            "the same of the tokens that the decoder reads, but not <s>; what it is to predict stays. Marian: "
            "--dropout-trg");
+  b.number("r_drop", training.r_drop, 0, 1000,
+           "weight alpha of R-Drop: each micro-batch is computed twice with other dropout masks; the loss is the mean "
+           "of both cross-entropies + alpha / 4 (KL(p || q) + KL(q || p)) for each target token; takes twice the time "
+           "and memory of activations; 1 to 5 is usual for small corpora; 0: none");
+  b.number("layer_drop", training.layer_drop, 0, 0.9,
+           "probability with which an update leaves out a layer of the encoder or the decoder, the same layers on all "
+           "ranks; translations use all layers; 0.1 to 0.2 is usual for deep models");
   b.number("ema", training.ema, 0, 0.9999999,
            "decay per update of a moving average of the weights, which validations and checkpoints then have (0.999); "
            "the first t updates decay by at most (1 + t) / (10 + t); 0: none");
@@ -262,6 +269,7 @@ void TrainConfig::check() const {
   model.check();
   if (task == Task::translation) check_translation();
   static_cast<void>(Schedule(optimizer.schedule));
+  check_regularisers();
   if (const Interval& after = training.divergence.after;
       after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {
     refuse("training.divergence.after", fmt::format("expected a number of updates (20u), found '{}'", after.text()));
@@ -282,6 +290,21 @@ void TrainConfig::check() const {
   }
   if (task == Task::gssm) return check_gssm();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
+}
+
+/// Refuses what could have no effect, or has nothing to work on.
+void TrainConfig::check_regularisers() const {
+  const bool drops = model.dropout > 0 || model.attention_dropout > 0 || model.activation_dropout > 0;
+  if (training.r_drop > 0 && !drops && training.layer_drop == 0) {
+    refuse(
+        "training.r_drop",
+        fmt::format("{}, but without dropout both passes are equal; expected model.dropout above 0", training.r_drop));
+  }
+  if (training.layer_drop > 0 && training.guided_alignment > 0) {
+    refuse("training.layer_drop",
+           fmt::format("{}, but training.guided_alignment needs its layer in each update; expected 0 for one of them",
+                       training.layer_drop));
+  }
 }
 
 void TrainConfig::check_translation() const {

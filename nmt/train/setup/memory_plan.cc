@@ -235,6 +235,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
       config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend();
   const std::unique_ptr<Model> model =
       make_model(config.model, vocabulary, 0, parameter_memory_of(*backend), config.training.precision);
+  model->set_r_drop(static_cast<float>(config.training.r_drop));
   const std::int64_t units = parts / ranks;  // of a rank
   const bool moves = by_units && ranks > 1 && config.data.balance == Balance::measured;
   add_model(estimate, config, *model, std::bit_width(static_cast<std::uint64_t>(units)) + (moves ? units : 0));

@@ -82,6 +82,7 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
       weights_gather(sharding.make_weights_gather(model.parameters())) {
   config.check_ranks(among.size());
   owned_model->set_guided_alignment(static_cast<float>(config.training.guided_alignment));
+  owned_model->set_r_drop(static_cast<float>(config.training.r_drop));
   if (config.training.by_units()) on.fix_blocking();
   const std::vector<const Parameter*> frozen = frozen_parameters(model.parameters(), config.training.freeze);
   for (const Parameter* parameter : frozen) adam.freeze(*parameter);

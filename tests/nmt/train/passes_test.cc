@@ -88,7 +88,7 @@ class WeightsAtLosses final : public ThreadCommunicator {
   WeightsAtLosses(ThreadGroup& group, Backend& backend) : ThreadCommunicator(group, 0), backend_(backend) {}
   void sum(std::vector<double>& values) override {
     ThreadCommunicator::sum(values);
-    constexpr std::size_t sums_of_an_update = 13;  // losses, votes, time and entropy
+    constexpr std::size_t sums_of_an_update = 14;  // losses, votes, time and entropy
     if (values.size() == sums_of_an_update) seen.push_back(downloaded(backend_, model->parameters().masters()));
   }
   const Model* model = nullptr;

@@ -54,6 +54,32 @@ TEST(Trainer, GuidedAlignmentIsLearnt) {
   expect_same_updates(train_steps(config, 1, folder.path()), {whole.begin() + 50, whole.end()});
 }
 
+/// Each changes training, learns, and resumes with the same bits, by itself and with the others.
+TEST(Trainer, RegularisersLearnAndResume) {
+  using Key = double TrainingConfig::*;
+  const std::vector<Key> keys = {&TrainingConfig::r_drop, &TrainingConfig::layer_drop,
+                                 &TrainingConfig::source_word_dropout, &TrainingConfig::target_word_dropout};
+  std::vector<std::vector<Key>> cases = {keys};
+  for (const Key key : keys) cases.push_back({key});
+  TrainConfig plain = small_config();
+  plain.training.stop_after = "40u";
+  const std::string unregularised = train_steps(plain, 1).back().weights_digest;
+  for (const std::vector<Key>& some : cases) {
+    TrainConfig config = plain;
+    for (const Key key : some) config.training.*key = key == &TrainingConfig::r_drop ? 1 : 0.2;
+    const std::vector<StepRecord> whole = train_steps(config, 1);
+    EXPECT_NE(whole.back().weights_digest, unregularised);
+    EXPECT_LT(whole.back().nll, whole.front().nll - 0.05);
+    EXPECT_EQ(std::isnan(whole.back().r_drop_loss), config.training.r_drop == 0);
+    EXPECT_EQ(whole.back().update_target_tokens, train_steps(plain, 1).back().update_target_tokens);
+    const TemporaryFolder folder;
+    config.training.stop_after = "13u";
+    train_steps(config, 1, folder.path());
+    config.training.stop_after = "40u";
+    expect_same_updates(train_steps(config, 1, folder.path()), {whole.begin() + 13, whole.end()});
+  }
+}
+
 /// The elements of a checkpoint's weights, or of the tensors among its moments whose names begin with `prefix`.
 std::vector<float> elements_of(const fs::path& folder, const std::string& prefix = "") {
   const Checkpoint checkpoint = load_checkpoint(folder).value();
