@@ -67,6 +67,7 @@ void Console::show(const StepRecord& step) {
     window_.excess_tokens += step.update_target_tokens;
   }
   window_.alignment_loss += step.alignment_loss * static_cast<double>(step.update_target_tokens);
+  window_.r_drop_loss += step.r_drop_loss * static_cast<double>(step.update_target_tokens);
   window_.step_ms += step.times.step;
   window_.exposed_ms += step.times.exposed_communication;
   window_.data_ms += step.times.data;
@@ -80,14 +81,15 @@ void Console::show(const StepRecord& step) {
       window_.excess_tokens > 0
           ? fmt::format(", excess {:.4f}", window_.excess / static_cast<double>(window_.excess_tokens))
           : "";
-  const std::string alignment =
-      std::isnan(window_.alignment_loss) ? "" : fmt::format(", alignment loss {:.4f}", window_.alignment_loss / tokens);
+  std::string others = excess;
+  for (const auto& [name, loss] : {std::pair("alignment", window_.alignment_loss), {"R-Drop", window_.r_drop_loss}}) {
+    if (!std::isnan(loss)) others += fmt::format(", {} loss {:.4f}", name, loss / tokens);
+  }
   spdlog::info(
       "update {}{}: {}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
       "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",
-      grouped(static_cast<double>(step.update)), epoch,
-      losses(window_.loss / tokens, window_.nll / tokens, excess + alignment), grouped(tokens / window_.step_ms * 1e3),
-      step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
+      grouped(static_cast<double>(step.update)), epoch, losses(window_.loss / tokens, window_.nll / tokens, others),
+      grouped(tokens / window_.step_ms * 1e3), step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
       100 * window_.exposed_ms / window_.step_ms, 100 * window_.data_ms / window_.step_ms, time_left(step));
   window_ = {};
 }

@@ -29,9 +29,9 @@ class Console : public RecordSink {
   struct Window {
     std::int64_t steps = 0, target_tokens = 0;
     double step_ms = 0, exposed_ms = 0, data_ms = 0;
-    double loss = 0, nll = 0;   // sums over target tokens
-    double excess = 0;          // the same, over updates of known entropy
-    double alignment_loss = 0;  // as the losses; NaN without guided alignment
+    double loss = 0, nll = 0;                    // sums over target tokens
+    double excess = 0;                           // the same, over updates of known entropy
+    double alignment_loss = 0, r_drop_loss = 0;  // as the losses; NaN without guided alignment, or R-Drop
     std::int64_t excess_tokens = 0;
   };
   void show(const StepRecord& step);

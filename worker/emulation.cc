@@ -47,7 +47,8 @@ void fill_balloon(const ModelReplica& replica) {
   const ParameterStore& store = replica.model.parameters();
   for (const ConstTensor& tensor :
        {ConstTensor(store.masters()), ConstTensor(store.compute_copies()), ConstTensor(store.gradients()),
-        ConstTensor(replica.adam.first_moment().values()), ConstTensor(replica.adam.second_moment().values())}) {
+        ConstTensor(replica.adam.first_moment().values()), ConstTensor(replica.adam.second_moment().values()),
+        replica.adam.average() != nullptr ? ConstTensor(replica.adam.average()->values()) : ConstTensor()}) {
     if (tensor) lock_memory(tensor.data, tensor.bytes());
   }
 }

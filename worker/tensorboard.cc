@@ -17,8 +17,8 @@ constexpr std::size_t max_text_bytes = std::size_t{64} << 10;
 std::string tag_of(std::string_view key) {
   if (key.ends_with("_ms")) return fmt::format("time_ms/{}", key.substr(0, key.size() - 3));
   if (key.starts_with("memory_bytes.")) return fmt::format("memory_bytes/{}", key.substr(13));
-  for (const char* of_training :
-       {"epoch", "loss", "nll", "entropy", "excess", "alignment_loss", "gradient_norm", "learning_rate", "skipped"}) {
+  for (const char* of_training : {"epoch", "loss", "nll", "entropy", "excess", "alignment_loss", "r_drop_loss",
+                                  "gradient_norm", "learning_rate", "skipped"}) {
     if (key == of_training) return fmt::format("train/{}", key);
   }
   return fmt::format("rank_0/{}", key);

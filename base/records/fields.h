@@ -30,6 +30,7 @@ void visit_fields(Step& step, Visitor&& field) {
   field("nll", step.nll);
   field.if_known("entropy", step.entropy);
   field.if_known("alignment_loss", step.alignment_loss);
+  field.if_known("r_drop_loss", step.r_drop_loss);
   field("gradient_norm", step.gradient_norm);
   field("learning_rate", step.learning_rate);
   field("sentences", step.sentences);

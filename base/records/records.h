@@ -48,6 +48,9 @@ struct StepRecord {
   double entropy = std::numeric_limits<double>::quiet_NaN();
   // Loss of guided alignment, nats per target token, over all ranks, not contained in `loss`; NaN without it.
   double alignment_loss = std::numeric_limits<double>::quiet_NaN();
+  // R-Drop's loss, a quarter of both divergences, nats per target token, over all ranks, not contained in `loss`; NaN
+  // without it.
+  double r_drop_loss = std::numeric_limits<double>::quiet_NaN();
   double gradient_norm = 0;
   double learning_rate = 0;
   std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;  // of this rank
@@ -234,7 +237,8 @@ class RecordSink {
 
 /// The metrics of a step as (key, value), in order of declaration: all numeric members except `update`, and last
 /// `excess`, nll - entropy. `skipped` is 0 or 1. Entries of memory_bytes and gpu have dotted keys:
-/// memory_bytes.weights. An unknown entropy or alignment_loss has no key.
+/// memory_bytes.weights. An unknown entropy, alignment_loss or r_drop_loss has
+/// no key.
 std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step);
 
 }  // namespace babelring

@@ -88,8 +88,9 @@ const CheckpointRecord* shown_checkpoint(const RunHistory& history) {
 }
 
 std::string purpose_of(const std::string& file) {
-  for (const auto& [tensors, purpose] : {std::pair{weight_tensors, "the f32 master weights, by parameter name"},
-                                         std::pair{optimizer_tensors, "Adam's first and second moments"}}) {
+  for (const auto& [tensors, purpose] :
+       {std::pair{weight_tensors, "the f32 master weights, or with training.ema their average, by parameter name"},
+        std::pair{optimizer_tensors, "Adam's first and second moments, with training.ema also the master weights"}}) {
     const int shards = shards_of_file(file, tensors);
     if (shards == 1) return purpose;
     if (shards > 1) return fmt::format("{}; one of {} shards", purpose, shards);

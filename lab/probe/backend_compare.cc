@@ -243,6 +243,17 @@ void run_guided_attention(Backend& backend, RandomTensors& tensors, DType precis
                               .loss = tensors.zeros({queries}, DType::f32)});
 }
 
+void run_divergence(Backend& backend, RandomTensors& tensors, DType precision) {
+  const Shape logits{5, 1'000};
+  backend.run(SymmetricDivergence{.first = tensors.normal(logits, precision),
+                                  .second = tensors.normal(logits, precision),
+                                  .targets = tensors.list({0, 1, 2, 3, CrossEntropy::no_target}),
+                                  .gradient_scale = 0.1f,
+                                  .dfirst = tensors.normal(logits, precision),
+                                  .dsecond = tensors.normal(logits, precision),
+                                  .loss = tensors.zeros({logits[0]}, DType::f32)});
+}
+
 void run_elementwise(Backend& backend, RandomTensors& tensors, DType precision) {
   const std::int64_t rows = 33, width = 64;
   const Shape shape{rows, width};
@@ -288,6 +299,7 @@ void run_remaining_ops(Backend& backend, DType precision) {
   const WorkRange range(backend, "remaining_ops");
   run_decoding(backend, tensors, precision);
   run_guided_attention(backend, tensors, precision);
+  run_divergence(backend, tensors, precision);
   run_elementwise(backend, tensors, precision);
   run_sums(backend, tensors, precision);
 }

@@ -126,7 +126,7 @@ class ProbedTraining {
   }
   void restore() {
     const TrainingState state = run_state_from_json(checkpoint_->state);
-    read_weights(checkpoint_->weights(), replica_->model, backend_);
+    read_trained_weights(*checkpoint_, replica_->model, backend_);
     load_moments(&*checkpoint_, *replica_);
     replica_->adam.set_steps(state.adam_steps);
     progress_ = state.progress;

@@ -18,6 +18,7 @@ struct PlanOptions {
   int max_length = 256;                   // sentences with more tokens (</s> included) on either side are left out
   std::uint64_t seed = 1;
   DataOrder order = DataOrder::shuffled;
+  double source_word_dropout = 0, target_word_dropout = 0;  // see drop_words()
 };
 
 /// Tokens of a sentence, with </s>.

@@ -5,8 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "nmt/core/random.h"
 #include "nmt/data/assignment.h"
 #include "nmt/data/batch_plan.h"
+#include "nmt/data/vocabulary.h"
 
 namespace babelring {
 
@@ -36,6 +38,19 @@ std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update
                micro_batches_for(corpus, update, part.world, part.micro_batch_tokens));
 }
 
+/// `begin` and `end`: how many tokens at both ends of a sentence stay.
+void drop_words_of(PackedSequences& side, std::int64_t first_row, std::uint64_t key, double probability,
+                   std::int32_t begin, std::int32_t end) {
+  if (probability == 0) return;
+  for (std::size_t sentence = 0; sentence + 1 < side.offsets.size(); ++sentence) {
+    const std::int32_t last = side.offsets[sentence + 1] - end;
+    for (std::int32_t i = side.offsets[sentence] + begin; i < last; ++i) {
+      Random random(derive_seed(key, static_cast<std::uint64_t>(first_row + i)));
+      if (random.uniform() < probability) side.ids[static_cast<std::size_t>(i)] = unk_id;
+    }
+  }
+}
+
 PlanOptions shortened(PlanOptions options, double growth) {
   options.tokens_per_update =
       std::max<std::int64_t>(1, std::llround(static_cast<double>(options.tokens_per_update) / growth));
@@ -63,15 +78,28 @@ UpdateBatches make_batches(const Corpus& corpus, const UpdatePlan& planned, std:
 
 }  // namespace
 
+void drop_words(PackedBatch& batch, std::int64_t update, const PlanOptions& options) {
+  const auto key = [&](std::uint64_t side) {
+    return derive_seed(options.seed, static_cast<std::uint64_t>(update), 1, side);
+  };
+  drop_words_of(batch.source, batch.first_source_row, key(0), options.source_word_dropout, 0, 1);
+  drop_words_of(batch.target_in, batch.first_target_row, key(1), options.target_word_dropout, 1, 0);
+}
+
 TextSource::TextSource(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory,
                        std::optional<SegmentSampler> sampler)
     : sampler_(std::move(sampler)),
       growth_(sampler_ ? sampler_->growth(corpus) : SegmentSampler::Growth()),
       plan_(corpus, shortened(options, growth_.target), memory),
-      max_length_(options.max_length),
-      tokens_per_update_(options.tokens_per_update) {}
+      options_(options) {}
 
 UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, const RankPart& part) const {
+  UpdateBatches batches = make_whole_words(update, start, part);
+  for (PackedBatch& batch : batches.micro_batches) drop_words(batch, update, options_);
+  return batches;
+}
+
+UpdateBatches TextSource::make_whole_words(std::int64_t update, const DataPosition& start, const RankPart& part) const {
   UpdatePlan planned = plan_(start);
   if (!sampler_) return make_batches(plan_.corpus(), planned, update, part);
   const Corpus drawn = sampler_->draw(plan_.corpus(), start.epoch, planned.sentences);
@@ -89,10 +117,10 @@ DataPosition TextSource::resume(DataOrder order, const std::optional<DataPositio
 }
 
 UpdateShape TextSource::shape() const {
-  const auto target = static_cast<double>(tokens_per_update_);
+  const auto target = static_cast<double>(options_.tokens_per_update);
   const double source_per_target = static_cast<double>(plan_.source_tokens()) * growth_.source /
                                    (static_cast<double>(plan_.target_tokens()) * growth_.target);
-  return {.max_length = max_length_, .source_tokens = target * source_per_target, .target_tokens = target};
+  return {.max_length = options_.max_length, .source_tokens = target * source_per_target, .target_tokens = target};
 }
 
 }  // namespace babelring

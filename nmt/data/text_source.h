@@ -29,10 +29,19 @@ class TextSource : public UpdateSource {
   const SegmentSampler::Growth& growth() const { return growth_; }
 
  private:
+  /// make() without drop_words().
+  UpdateBatches make_whole_words(std::int64_t update, const DataPosition& start, const RankPart& part) const;
+
   std::optional<SegmentSampler> sampler_;
   SegmentSampler::Growth growth_;
   BatchPlan plan_;
-  std::int64_t max_length_, tokens_per_update_;
+  PlanOptions options_;
 };
+
+/// Replaces tokens of a batch of update `update` by <unk>, each with the probability that the options have for its
+/// side, but neither the source's </s> nor the decoder's <s>. A pure function of seed, update and the token's row in
+/// the update, so that ranks and micro-batches change nothing. Source: Bowman et al. 2016, "Generating Sentences from a
+/// Continuous Space", 3.1 (of the decoder).
+void drop_words(PackedBatch& batch, std::int64_t update, const PlanOptions& options);
 
 }  // namespace babelring

@@ -88,6 +88,7 @@ struct Context {
   bool training = false;           // false: no dropout
   bool accumulate = true;          // false: backward overwrites gradients (first micro-batch of an update)
   std::uint64_t dropout_seed = 0;  // differs for each update
+  float layer_drop = 0;            // probability with which a layer of the encoder or the decoder is left out
   PhaseClock* clock = nullptr;
   PackedWeights* packed_weights = nullptr;        // prepacked weights for forward matmuls; inference only
   const EmbeddingRows* embedding_rows = nullptr;  // only if embeddings and output projection have one table
@@ -101,6 +102,12 @@ struct Context {
   /// `site`: unique number of the dropout layer within the model.
   DropoutKey dropout_key(std::uint64_t site, std::int64_t first_row, float probability) const {
     return {derive_seed(dropout_seed, site), first_row, training ? probability : 0.0f};
+  }
+  /// Whether the layer is left out, a pure function of dropout_seed and `site`, its first dropout site. Source: Fan et
+  /// al. 2020, "Reducing Transformer Depth on Demand with Structured Dropout".
+  bool drops_layer(std::uint64_t site) const {
+    if (layer_drop == 0) return false;
+    return static_cast<float>(derive_seed(dropout_seed, site, 1) >> 40) * 0x1.0p-24f < layer_drop;
   }
   void will_read(const Parameter* parameter) const {
     if (parameter != nullptr && before_read) before_read(*parameter);

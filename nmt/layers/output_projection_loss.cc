@@ -27,6 +27,17 @@ LossSums FetchedLosses::sums() const {
     for (std::size_t i = first; i < first + tokens; ++i) total += static_cast<double>((*losses_)[i]);
     return total;
   };
+  if (kinds_ > 2 * OutputProjectionLoss::pass_rows) {
+    const auto mean_of = [&](std::size_t row) {
+      return (sum_of(row * tokens) + sum_of((row + OutputProjectionLoss::pass_rows) * tokens)) / 2;
+    };
+    return {.loss = mean_of(0),
+            .nll = mean_of(1),
+            .correct = mean_of(2),
+            .tokens = static_cast<double>(tokens) - static_cast<double>(padding_),
+            .alignment = mean_of(3),
+            .r_drop = sum_of(2 * OutputProjectionLoss::pass_rows * tokens) / 4};
+  }
   return {.loss = sum_of(0),
           .nll = sum_of(tokens),
           .correct = sum_of(2 * tokens),
@@ -66,7 +77,6 @@ Tensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, ConstTens
   context.will_read(bias_);
   const std::int64_t tokens = hidden.rows();
   const Tensor all_losses = context.saved.make(Shape{guided ? 4 : 3, tokens}, DType::f32);
-  const Tensor losses(all_losses.data, Shape{all_losses.shape.elements()}, DType::f32);
   const std::int64_t vocabulary = projection_->shape[0], row_bytes = logits_row_bytes(vocabulary, context.dtype);
   const LossChunks chunks = context.backend.loss_chunks();
   const std::int64_t chunk_rows = chunks.chunk_rows(tokens, row_bytes);
@@ -81,26 +91,81 @@ Tensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, ConstTens
     context.enter(Phase::forward);
     const Tensor chunk = logits.row_slice(0, rows);
     context.backend.run(logits_op(context, h, chunk));
-    context.backend.run(CrossEntropy{.logits = chunk,
-                                     .targets = targets.row_slice(row, rows),
-                                     .smoothing = label_smoothing_,
-                                     .gradient_scale = gradient_scale,
-                                     .dlogits = dhidden ? chunk : Tensor(),
-                                     .loss = losses.row_slice(row, rows),
-                                     .nll = losses.row_slice(tokens + row, rows),
-                                     .correct = losses.row_slice(2 * tokens + row, rows),
-                                     .predicted = predicted ? predicted.row_slice(row, rows) : Tensor()});
+    CrossEntropy loss = loss_op(all_losses, row, chunk, targets, gradient_scale, dhidden ? chunk : Tensor());
+    if (predicted) loss.predicted = predicted.row_slice(row, rows);
+    context.backend.run(loss);
     if (!dhidden) continue;
     context.enter(Phase::backward);
-    context.backend.run(LinearBackwardWeight{.dy = chunk,
-                                             .x = h,
-                                             .dweight = projection_->gradient,
-                                             .dbias = bias_ != nullptr ? bias_->gradient : Tensor(),
-                                             .accumulate = context.accumulate || row > 0});
-    context.backend.run(
-        LinearBackwardData{.dy = chunk, .weight = projection_->compute, .dx = dhidden.row_slice(row, rows)});
+    backward(context, chunk, h, dhidden.row_slice(row, rows), context.accumulate || row > 0);
   }
   return all_losses;
+}
+
+/// The op for the rows of `logits`, which begin with token `row`. `losses`: [at least 3, tokens].
+CrossEntropy OutputProjectionLoss::loss_op(const Tensor& losses, std::int64_t row, ConstTensor logits,
+                                           ConstTensor targets, float gradient_scale, Tensor dlogits) const {
+  const std::int64_t tokens = losses.shape[1], rows = logits.shape[0];
+  const Tensor flat(losses.data, Shape{losses.shape.elements()}, DType::f32);
+  return {.logits = logits,
+          .targets = targets.row_slice(row, rows),
+          .smoothing = label_smoothing_,
+          .gradient_scale = gradient_scale,
+          .dlogits = dlogits,
+          .loss = flat.row_slice(row, rows),
+          .nll = flat.row_slice(tokens + row, rows),
+          .correct = flat.row_slice(2 * tokens + row, rows)};
+}
+
+void OutputProjectionLoss::backward(Context& context, ConstTensor dlogits, ConstTensor hidden, Tensor dhidden,
+                                    bool accumulate) const {
+  context.backend.run(LinearBackwardWeight{.dy = dlogits,
+                                           .x = hidden,
+                                           .dweight = projection_->gradient,
+                                           .dbias = bias_ != nullptr ? bias_->gradient : Tensor(),
+                                           .accumulate = accumulate});
+  context.backend.run(LinearBackwardData{.dy = dlogits, .weight = projection_->compute, .dx = dhidden});
+}
+
+/// Four chunks of logits and gradients are in memory at a time, which together have the bytes that run() has for one.
+Tensor OutputProjectionLoss::run_twice(Context& context, ConstTensor first, ConstTensor second, ConstTensor targets,
+                                       float gradient_scale, float r_drop, Tensor dfirst, Tensor dsecond) const {
+  const WorkRange range(context.backend, "output_loss");
+  context.will_read(projection_);
+  context.will_read(bias_);
+  const std::int64_t tokens = first.rows(), vocabulary = projection_->shape[0];
+  const Tensor losses = context.saved.make(Shape{2 * pass_rows + 1, tokens}, DType::f32);
+  const Tensor of_second = losses.row_slice(pass_rows, pass_rows);
+  const Tensor divergence(losses.row_slice(2 * pass_rows, 1).data, Shape{tokens}, DType::f32);
+  const std::int64_t row_bytes = 4 * logits_row_bytes(vocabulary, context.dtype);
+  const LossChunks chunks = context.backend.loss_chunks();
+  const std::int64_t chunk_rows = chunks.chunk_rows(tokens, row_bytes);
+  const Arena::Scope scope(context.scratch);
+  const auto make_chunk = [&] {  // sized as in run()
+    const Shape shape{std::min(tokens, chunks.max_rows(row_bytes)), padded_columns(vocabulary)};
+    return context.scratch.make(shape, context.dtype).column_slice(0, vocabulary);
+  };
+  const Tensor x = make_chunk(), y = make_chunk(), dx = make_chunk(), dy = make_chunk();
+  for (std::int64_t row = 0; row < tokens; row += chunk_rows) {
+    const std::int64_t rows = std::min(chunk_rows, tokens - row);
+    const auto chunk = [rows](const Tensor& whole) { return whole.row_slice(0, rows); };
+    const ConstTensor of_x = first.row_slice(row, rows), of_y = second.row_slice(row, rows);
+    context.enter(Phase::forward);
+    context.backend.run(logits_op(context, of_x, chunk(x)));
+    context.backend.run(logits_op(context, of_y, chunk(y)));
+    context.backend.run(loss_op(losses, row, chunk(x), targets, gradient_scale / 2, chunk(dx)));
+    context.backend.run(loss_op(of_second, row, chunk(y), targets, gradient_scale / 2, chunk(dy)));
+    context.backend.run(SymmetricDivergence{.first = chunk(x),
+                                            .second = chunk(y),
+                                            .targets = targets.row_slice(row, rows),
+                                            .gradient_scale = gradient_scale * r_drop / 4,
+                                            .dfirst = chunk(dx),
+                                            .dsecond = chunk(dy),
+                                            .loss = divergence.row_slice(row, rows)});
+    context.enter(Phase::backward);
+    backward(context, chunk(dx), of_x, dfirst.row_slice(row, rows), context.accumulate || row > 0);
+    backward(context, chunk(dy), of_y, dsecond.row_slice(row, rows), true);
+  }
+  return losses;
 }
 
 }  // namespace babelring

@@ -7,6 +7,7 @@
 
 namespace babelring {
 
+struct CrossEntropy;
 struct LinearForward;
 
 /// Sums over the target tokens of a micro-batch.
@@ -16,11 +17,12 @@ struct LossSums {
   double correct = 0;
   double tokens = 0;
   double alignment = 0;  // guided attention's loss, nats; 0 without it
+  double r_drop = 0;     // a quarter of the divergences of two passes, nats; 0 without R-Drop
 
   /// Calls visit(sum) for each sum.
   template <class Visit>
   void each(const Visit& visit) {
-    for (double* sum : {&loss, &nll, &correct, &tokens, &alignment}) visit(*sum);
+    for (double* sum : {&loss, &nll, &correct, &tokens, &alignment, &r_drop}) visit(*sum);
   }
   LossSums& operator+=(const LossSums& other) {
     loss += other.loss;
@@ -28,6 +30,7 @@ struct LossSums {
     correct += other.correct;
     tokens += other.tokens;
     alignment += other.alignment;
+    r_drop += other.r_drop;
     return *this;
   }
 };
@@ -69,10 +72,22 @@ class OutputProjectionLoss {
   Tensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
              Tensor predicted = {}, bool guided = false) const;
 
+  /// run() with gradients for two passes over the same targets, whose outputs are `first` and `second`. Of each token
+  /// the loss is the mean of its two losses, plus `r_drop` / 4 times SymmetricDivergence's. `dfirst` and `dsecond`
+  /// [tokens, width] receive the gradients. Source: Liang et al. 2021, eq. 3, of which this is the half. Returns [9,
+  /// tokens] f32 in context.saved: losses, nlls, correct predictions and a row for guided attention of the first pass,
+  /// the same of the second, and the divergences.
+  Tensor run_twice(Context& context, ConstTensor first, ConstTensor second, ConstTensor targets, float gradient_scale,
+                   float r_drop, Tensor dfirst, Tensor dsecond) const;
+  static constexpr std::int64_t pass_rows = 4;  // of a pass in that result
+
   /// Logits [rows, vocabulary] in context.scratch.
   Tensor logits(Context& context, ConstTensor hidden) const;
 
  private:
+  CrossEntropy loss_op(const Tensor& losses, std::int64_t row, ConstTensor logits, ConstTensor targets,
+                       float gradient_scale, Tensor dlogits) const;
+  void backward(Context& context, ConstTensor dlogits, ConstTensor hidden, Tensor dhidden, bool accumulate) const;
   LinearForward logits_op(const Context& context, ConstTensor hidden, Tensor logits) const;
 
   const Parameter* projection_;

@@ -38,6 +38,10 @@ class LanguageModel : public Model {
     std::vector<EncoderLayer::Saved> layers;
     Norm::Saved norm;
   };
+  struct Pass {
+    Saved saved;
+    Tensor hidden, d;  // d: the gradient of `hidden`
+  };
   Tensor forward(Context& context, const Sequences& sequences, Saved& saved) const;
   void backward(Context& context, Tensor d, const Saved& saved) const;
 

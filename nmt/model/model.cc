@@ -27,6 +27,22 @@ void Model::add_no_gradients(Context& context) const {
   }
 }
 
+void Model::skip_layer(Context& context, const std::string& layer) const {
+  for (auto parameter = store_.all().rbegin(); parameter != store_.all().rend(); ++parameter) {
+    if (!parameter->name.starts_with(layer + ".")) continue;
+    if (!context.accumulate) context.backend.run(Fill{.y = parameter->gradient, .value = 0});
+    context.ready(&*parameter);
+  }
+}
+
+Context Model::second_pass(const Context& context) {
+  constexpr std::uint64_t site = 5;  // not one of a dropout layer
+  Context second = context;
+  second.dropout_seed = derive_seed(context.dropout_seed, site);
+  second.gradient_ready = {};
+  return second;
+}
+
 bool has_row_per_piece(const Parameter& parameter) {
   if (parameter.shape.rank() == 1) return parameter.name == OutputProjectionLoss::bias_name;
   return !parameter.name.ends_with(".weight");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "nmt/core/parameters.h"
 #include "nmt/layers/output_projection_loss.h"
@@ -32,6 +33,11 @@ class Model {
   float guided_alignment() const { return guided_alignment_; }
   void set_guided_alignment(float weight) { guided_alignment_ = weight; }
 
+  /// The weight of R-Drop's loss, 0 without it: add_gradients() then makes two passes with other dropout masks, and
+  /// returns the result of OutputProjectionLoss::run_twice(). Both passes read the same tokens.
+  float r_drop() const { return r_drop_; }
+  void set_r_drop(float weight) { r_drop_ = weight; }
+
   /// Sets masters and compute copies to initial values that depend on the seed only.
   void initialize(Backend& backend, std::uint64_t seed);
   /// Rounds the masters to the compute copies. Call after writing to the masters.
@@ -53,11 +59,17 @@ class Model {
   /// add_gradients() of a batch without target tokens: clears the gradients unless context.accumulate, and reports each
   /// ready.
   void add_no_gradients(Context& context) const;
+  /// Instead of the backward pass of a layer that was left out: clears the gradients of the parameters whose names
+  /// begin with `layer` and a point, unless context.accumulate, and reports each ready.
+  void skip_layer(Context& context, const std::string& layer) const;
+  /// The context of R-Drop's second pass, whose backward pass comes first: it has other dropout masks, and reports no
+  /// gradient ready.
+  static Context second_pass(const Context& context);
 
  private:
   std::int64_t vocabulary_;
   DType compute_;
-  float guided_alignment_ = 0;
+  float guided_alignment_ = 0, r_drop_ = 0;
   ParameterStore store_;
 };
 

@@ -17,6 +17,18 @@ constexpr std::uint64_t target_embedding_site = 2;
 constexpr std::uint64_t encoder_site = 1000;
 constexpr std::uint64_t decoder_site = 2000;
 
+constexpr std::uint64_t encoder_layer_site(std::size_t layer) {
+  return encoder_site + EncoderLayer::sites * layer;
+}
+
+constexpr std::uint64_t decoder_layer_site(std::size_t layer) {
+  return decoder_site + DecoderLayer::sites * layer;
+}
+
+std::string layer_name(const char* stack, std::size_t layer) {
+  return stack + ("." + std::to_string(layer));
+}
+
 }  // namespace
 
 Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
@@ -34,17 +46,15 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   target_table_ = table(config.tied_embeddings == TiedEmbeddings::all ? "embedding" : "decoder.embedding");
   source_table_ = config.tied_embeddings == TiedEmbeddings::all ? target_table_ : table("encoder.embedding");
   source_embedding_.emplace(*source_table_, config.source_embedding(), source_embedding_site);
-  for (int i = 0; i < config.encoder_layers; ++i) {
-    encoder_.emplace_back(store, "encoder." + std::to_string(i), options,
-                          encoder_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(config.encoder_layers); ++i) {
+    encoder_.emplace_back(store, layer_name("encoder", i), options, encoder_layer_site(i));
   }
   if (options.norm == NormPosition::pre)
     encoder_norm_.emplace(store, "encoder.norm", config.width, options.norm_epsilon);
 
   target_embedding_.emplace(*target_table_, config.target_embedding(), target_embedding_site);
-  for (int i = 0; i < config.decoder_layers; ++i) {
-    decoder_.emplace_back(store, "decoder." + std::to_string(i), options,
-                          decoder_site + DecoderLayer::sites * static_cast<std::uint64_t>(i));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(config.decoder_layers); ++i) {
+    decoder_.emplace_back(store, layer_name("decoder", i), options, decoder_layer_site(i));
   }
   std::vector<const Linear*> key_values;
   for (const DecoderLayer& layer : decoder_) key_values.push_back(&layer.key_value());
@@ -66,7 +76,9 @@ const Transformer& require_transformer(const Model& model) {
 Tensor Transformer::encode(Context& context, const Sequences& source, EncoderSaved& saved) const {
   Tensor x = source_embedding_->forward(context, source, saved.embedding);
   saved.layers.resize(encoder_.size());
-  for (std::size_t i = 0; i < encoder_.size(); ++i) x = encoder_[i].forward(context, x, source, saved.layers[i]);
+  for (std::size_t i = 0; i < encoder_.size(); ++i) {
+    if (!context.drops_layer(encoder_layer_site(i))) x = encoder_[i].forward(context, x, source, saved.layers[i]);
+  }
   return encoder_norm_ ? encoder_norm_->forward(context, x, saved.norm) : x;
 }
 
@@ -87,6 +99,7 @@ Tensor Transformer::decode(Context& context, const Sequences& target, ConstTenso
   saved.layers.resize(decoder_.size());
   if (context.backend.prefers_fused_matmuls()) key_values_->forward(context, memory, saved.key_values);
   for (std::size_t i = 0; i < decoder_.size(); ++i) {
+    if (context.drops_layer(decoder_layer_site(i))) continue;
     x = decoder_[i].forward(context, x, target, memory, source, saved.layers[i], part(saved.key_values.y, i));
   }
   return decoder_norm_ ? decoder_norm_->forward(context, x, saved.norm) : x;
@@ -112,30 +125,64 @@ ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batc
     add_no_gradients(context);
     return {};
   }
-  EncoderSaved encoder;
-  DecoderSaved decoder;
   if (!context.accumulate) clear_embedding_gradients(context);
-  std::optional<WorkRange> range(std::in_place, context.backend, "forward");
-  const Tensor memory = encode(context, batch.source, encoder);
-  const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
-  range.reset();
-  const Tensor d = context.saved.make(hidden.shape, context.dtype);
+  if (r_drop() > 0) return add_gradients_twice(context, batch, gradient_scale);
+  Pass pass = forward(context, batch);
   const bool guided = guided_alignment() > 0;
-  const Tensor losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d, {}, guided);
+  const Tensor losses = loss_->run(context, pass.hidden, batch.target_out, gradient_scale, pass.d, {}, guided);
   context.enter(Phase::backward);
-  if (guided) guide(context, batch, gradient_scale, losses.row_slice(3, 1), decoder);
-  range.emplace(context.backend, "backward");
+  if (guided) guide(context, batch, gradient_scale, losses.row_slice(3, 1), pass.decoder);
+  const WorkRange range(context.backend, "backward");
   projection_ready(context);
-  if (const EmbeddingRows* rows = context.embedding_rows) {
-    encoder.embedding.ids = rows->source;
-    decoder.embedding.ids = rows->target;
-    encoder.embedding.gradient = decoder.embedding.gradient = rows->gradient;
-  }
-  const Tensor dmemory = context.saved.make(memory.shape, context.dtype);
-  backward_decoder(context, d, dmemory, decoder);
-  backward_encoder(context, dmemory, encoder);
+  backward(context, pass);
   embeddings_ready(context);
   return losses;
+}
+
+ConstTensor Transformer::add_gradients_twice(Context& context, const DeviceBatch& batch, float gradient_scale) const {
+  Context other = second_pass(context);
+  Pass first = forward(context, batch), second = forward(other, batch);
+  const Tensor losses = loss_->run_twice(context, first.hidden, second.hidden, batch.target_out, gradient_scale,
+                                         r_drop(), first.d, second.d);
+  context.enter(Phase::backward);
+  constexpr std::int64_t guided_row = OutputProjectionLoss::pass_rows - 1;
+  for (const auto& [pass, row] :
+       {std::pair(&first, guided_row), {&second, OutputProjectionLoss::pass_rows + guided_row}}) {
+    const Tensor loss = losses.row_slice(row, 1);
+    if (guided_alignment() > 0) {
+      guide(context, batch, gradient_scale / 2, loss, pass->decoder);
+    } else {
+      context.backend.run(Fill{.y = loss, .value = 0});
+    }
+  }
+  const WorkRange range(context.backend, "backward");
+  projection_ready(context);
+  backward(other, second);
+  Context added = context;
+  added.accumulate = true;
+  backward(added, first);
+  embeddings_ready(context);
+  return losses;
+}
+
+Transformer::Pass Transformer::forward(Context& context, const DeviceBatch& batch) const {
+  const WorkRange range(context.backend, "forward");
+  Pass pass;
+  pass.memory = encode(context, batch.source, pass.encoder);
+  pass.hidden = decode(context, batch.target, pass.memory, batch.source, pass.decoder);
+  pass.d = context.saved.make(pass.hidden.shape, context.dtype);
+  return pass;
+}
+
+void Transformer::backward(Context& context, Pass& pass) const {
+  if (const EmbeddingRows* rows = context.embedding_rows) {
+    pass.encoder.embedding.ids = rows->source;
+    pass.decoder.embedding.ids = rows->target;
+    pass.encoder.embedding.gradient = pass.decoder.embedding.gradient = rows->gradient;
+  }
+  const Tensor dmemory = context.saved.make(pass.memory.shape, context.dtype);
+  backward_decoder(context, pass.d, dmemory, pass.decoder);
+  backward_encoder(context, dmemory, pass.encoder);
 }
 
 /// Lets backward add the loss of guided attention, and write it to `loss` [1, target tokens].
@@ -155,9 +202,14 @@ void Transformer::backward_decoder(Context& context, Tensor d, Tensor dmemory, c
   const Tensor kv = saved.key_values.y;
   const Tensor dkv = kv ? context.scratch.make(kv.shape, kv.dtype) : Tensor();
   if (!kv) context.backend.run(Fill{.y = dmemory, .value = 0});
+  if (kv && context.layer_drop > 0) context.backend.run(Fill{.y = dkv, .value = 0});  // parts of layers left out
   if (decoder_norm_) decoder_norm_->backward(context, d, saved.norm, d, false);
   for (std::size_t i = decoder_.size(); i-- > 0;) {
-    decoder_[i].backward(context, d, saved.layers[i], dmemory, part(dkv, i));
+    if (context.drops_layer(decoder_layer_site(i))) {
+      skip_layer(context, layer_name("decoder", i));
+    } else {
+      decoder_[i].backward(context, d, saved.layers[i], dmemory, part(dkv, i));
+    }
   }
   target_embedding_->backward(context, d, saved.embedding);
   if (kv) key_values_->backward_data(context, dkv, saved.key_values, dmemory);
@@ -165,7 +217,13 @@ void Transformer::backward_decoder(Context& context, Tensor d, Tensor dmemory, c
 
 void Transformer::backward_encoder(Context& context, Tensor d, const EncoderSaved& saved) const {
   if (encoder_norm_) encoder_norm_->backward(context, d, saved.norm, d, false);
-  for (std::size_t i = encoder_.size(); i-- > 0;) encoder_[i].backward(context, d, saved.layers[i]);
+  for (std::size_t i = encoder_.size(); i-- > 0;) {
+    if (context.drops_layer(encoder_layer_site(i))) {
+      skip_layer(context, layer_name("encoder", i));
+    } else {
+      encoder_[i].backward(context, d, saved.layers[i]);
+    }
+  }
   source_embedding_->backward(context, d, saved.embedding);
 }
 

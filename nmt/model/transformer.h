@@ -55,6 +55,16 @@ class Transformer : public Model {
     std::vector<DecoderLayer::Saved> layers;
     Norm::Saved norm;
   };
+  /// Forward pass with what its backward pass needs.
+  struct Pass {
+    EncoderSaved encoder;
+    DecoderSaved decoder;
+    Tensor memory, hidden;
+    Tensor d;  // gradient of `hidden`, then of what the decoder's layers read
+  };
+  Pass forward(Context& context, const DeviceBatch& batch) const;
+  void backward(Context& context, Pass& pass) const;
+  ConstTensor add_gradients_twice(Context& context, const DeviceBatch& batch, float gradient_scale) const;
   Tensor encode(Context& context, const Sequences& source, EncoderSaved& saved) const;
   Tensor decode(Context& context, const Sequences& target, ConstTensor memory, const Sequences& source,
                 DecoderSaved& saved) const;

@@ -47,6 +47,12 @@ void AdamUpdate::check() const {
     check.type({"compute", compute}, DType::bf16);
     check.distinct({"compute", compute}, {weights});
   }
+  if (average) {
+    const Field mean{"average", average};
+    check.shape(mean, master.shape, weights);
+    check.type(mean, DType::f32);
+    check.distinct(mean, {weights, {"gradient", gradient}, {"m", m}, {"v", v}, {"compute", compute}});
+  }
   if (treatment) {
     check.shape({"treatment", treatment}, {treatments(master.shape.elements())}, weights);
     check.type({"treatment", treatment}, DType::i32);
@@ -65,6 +71,7 @@ void AdamUpdate::check() const {
   check.finite("learning_rate", learning_rate);
   check.range("clip_norm", clip_norm, 0, std::numeric_limits<double>::max());
   check.finite("weight_decay", weight_decay);
+  check.range("average_rate", average_rate, 0, 1);
   check.at_least("step", step, 1);
 }
 

@@ -99,10 +99,12 @@ static_assert(RowCounters::words<RowCount> == 10 && RowCounters::words<RowPiece>
 ///   g = min(1, clip_norm / norm) * gradient, where norm = sqrt(sum of squares)
 ///   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   master -= learning_rate * (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay * master)
+///   average += average_rate * (master - average), with the new master
 /// Nothing changes if the norm is not finite. With `rows`, the same pass counts what changed in each row of the
 /// parameters; `compute` must hold the rounded masters before, too. Rows that are frozen are counted as not touched.
 struct AdamUpdate {
-  /// Treatment of an element: the full update, the update without weight decay, or none (master, m and v unchanged).
+  /// Treatment of an element: the full update, the update without weight decay, or none (master, m, v and average
+  /// unchanged).
   enum Treatment : std::int32_t { decayed, not_decayed, frozen };
   static constexpr std::int64_t treatment_block = 64;  // elements that share one treatment
   /// Number of treatments of `count` elements.
@@ -123,15 +125,18 @@ struct AdamUpdate {
   ConstTensor treatment;  // [treatments(n)] i32; all decayed if absent
   ConstTensor squares;    // [any] f32: SquaredNorm's sums of the whole gradient; never clipped or skipped if absent
   RowCounters rows;       // for a range that begins at a block of the flat array; absent: nothing is counted
+  Tensor average = {};    // [n] f32, updated: the moving average of the master; absent: none
   double clip_norm = 0;   // 0: not clipped
   float learning_rate = 0;
   float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f, weight_decay = 0;
-  std::int64_t step = 1;  // t, starts at 1
+  float average_rate = 0;  // 1 - decay of the average
+  std::int64_t step = 1;   // t, starts at 1
   static constexpr std::string_view name = "adam_update";
   void check() const;
   static void fields(auto& op, auto&& f) {
     f.updates("master", op.master).reads("gradient", op.gradient).updates("m", op.m).updates("v", op.v);
     f.writes("compute", op.compute).reads("treatment", op.treatment).reads("squares", op.squares);
+    f.updates("average", op.average);
     RowCounters::fields(op.rows, f);
   }
 };

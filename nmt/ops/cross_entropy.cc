@@ -34,6 +34,28 @@ void CrossEntropy::check() const {
   check.distinct(places, {input, {"dlogits", dlogits}, {"targets", targets}, results[0], results[1], results[2]});
 }
 
+void SymmetricDivergence::check() const {
+  const OpCheck check(name);
+  const Field input{"first", first};
+  check.rank(input, 2);
+  check.floating(input);
+  check.at_least("vocabulary of first", first.shape[1], 1);
+  check.finite("gradient_scale", gradient_scale);
+  const Field others[] = {{"second", second}, {"dfirst", dfirst}, {"dsecond", dsecond}};
+  for (const Field& field : others) {
+    check.shape(field, first.shape, input);
+    check.same_type(field, input);
+  }
+  check.distinct(others[1], {input, others[0], others[2]});
+  check.distinct(others[2], {input, others[0]});
+  check.shape({"targets", targets}, {first.shape[0]}, input);
+  check.type({"targets", targets}, DType::i32);
+  const Field result{"loss", loss};
+  check.shape(result, {first.shape[0]}, input);
+  check.type(result, DType::f32);
+  check.distinct(result, {input, others[0], others[1], others[2], {"targets", targets}});
+}
+
 void LogSoftmaxTopK::check() const {
   const OpCheck check(name);
   const Field input{"logits", logits};

@@ -30,6 +30,25 @@ struct CrossEntropy {
   }
 };
 
+/// How far two predictions are apart, row by row, with p = softmax(first) and q = softmax(second):
+///   loss = KL(p || q) + KL(q || p) = sum (p - q) (log p - log q)
+///   dfirst += gradient_scale * (p * (log p - log q - KL(p || q)) + p - q), dsecond likewise with p and q exchanged
+/// A row without a target has no loss and adds nothing. Sums are in f32 or wider. Source: Liang et al. 2021, "R-Drop:
+/// Regularized Dropout for Neural Networks", eq. 2.
+struct SymmetricDivergence {
+  ConstTensor first, second;  // [rows, vocabulary] logits, f32 or bf16; may be strided
+  ConstTensor targets;        // [rows] i32: anything but CrossEntropy::no_target is a target
+  float gradient_scale = 1;
+  Tensor dfirst, dsecond;  // shape and type of the logits, added to; may be strided
+  Tensor loss;             // [rows] f32
+  static constexpr std::string_view name = "symmetric_divergence";
+  void check() const;
+  static void fields(auto& op, auto&& f) {
+    f.reads("first", op.first).reads("second", op.second).reads("targets", op.targets);
+    f.updates("dfirst", op.dfirst).updates("dsecond", op.dsecond).writes("loss", op.loss);
+  }
+};
+
 /// The k largest log-probabilities of each row of logits, in descending order; ties: the smaller index first.
 struct LogSoftmaxTopK {
   ConstTensor logits;  // [rows, vocabulary]

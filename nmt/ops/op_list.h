@@ -23,6 +23,7 @@ namespace babelring {
   DO(DecodeAttention)             \
   DO(GuidedAttention)             \
   DO(CrossEntropy)                \
+  DO(SymmetricDivergence)         \
   DO(LogSoftmaxTopK)              \
   DO(AdamUpdate)                  \
   DO(SquaredNorm)                 \

@@ -181,6 +181,11 @@ Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shards
            const std::function<Moment()>& allocate)
     : store_(&store), options_(options), own_(shard.within({0, store.flat_size()})), m_(allocate()), v_(allocate()) {}
 
+void Adam::keep_average(double decay, Moment average) {
+  average_ = std::move(average);
+  average_decay_ = decay;
+}
+
 void Adam::freeze(const Parameter& parameter) {
   frozen_.insert(parameter.index);
   treatments_ = Buffer();
@@ -224,6 +229,8 @@ void Adam::update(Backend& backend, const ElementRange& range, double learning_r
         treatments_.view(Shape{AdamUpdate::treatments(store_->flat_size())}, DType::i32)
             .row_slice(range.begin / AdamUpdate::treatment_block, AdamUpdate::treatments(range.end - range.begin));
   }
+  const auto t = static_cast<double>(steps_ + 1);
+  const double decay = std::min(average_decay_, (1 + t) / (10 + t));
   backend.run(AdamUpdate{.master = part(store_->masters()),
                          .gradient = part(store_->gradients()),
                          .m = m_.part(range),
@@ -232,12 +239,14 @@ void Adam::update(Backend& backend, const ElementRange& range, double learning_r
                          .treatment = treatment,
                          .squares = squares,
                          .rows = counting_ != nullptr ? counting_->of(range) : RowCounters(),
+                         .average = average_ ? average_->part(range) : Tensor(),
                          .clip_norm = options_.clip_norm,
                          .learning_rate = static_cast<float>(learning_rate),
                          .beta1 = static_cast<float>(options_.beta1),
                          .beta2 = static_cast<float>(options_.beta2),
                          .eps = static_cast<float>(options_.epsilon),
                          .weight_decay = static_cast<float>(options_.weight_decay),
+                         .average_rate = static_cast<float>(1 - decay),
                          .step = steps_ + 1});
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -40,8 +41,8 @@ class GradientNorm {
   Buffer squares_;
 };
 
-/// A moment of Adam: an f32 value for each element of a store's flat arrays. A rank may keep the values of its shard
-/// only.
+/// A moment of Adam, or the average of its weights: an f32 value for each element of a store's flat arrays. A rank may
+/// keep the values of its shard only.
 class Moment {
  public:
   /// Keeps all `size` values, in `memory`.
@@ -139,6 +140,12 @@ class Adam {
   void freeze(const Parameter& parameter);
   bool freezes(const Parameter& parameter) const { return frozen_.contains(parameter.index); }
 
+  /// From now on each step also updates `average`, which keeps at least the values of the shard, to the moving average
+  /// of the masters: average += (1 - decay_t) (master - average), decay_t = min(decay, (1 + t) / (10 + t)) in step t,
+  /// so that the weights of the first steps are soon forgotten. Source: TensorFlow's tf.train.ExponentialMovingAverage
+  /// with num_updates. `average` must have the values of the masters before the first step.
+  void keep_average(double decay, Moment average);
+
   /// Counts what each step changes in the rows of this rank's shard; null ends that. Not owned.
   void count_rows(const RowCounting* counting) { counting_ = counting; }
 
@@ -151,6 +158,8 @@ class Adam {
 
   const Moment& first_moment() const { return m_; }
   const Moment& second_moment() const { return v_; }
+  /// Null without keep_average().
+  const Moment* average() const { return average_ ? &*average_ : nullptr; }
   /// The number of steps without skipped ones: t of the bias correction. Set it when training resumes.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
@@ -165,6 +174,8 @@ class Adam {
   std::set<std::size_t> frozen_;  // indices of parameters
   const RowCounting* counting_ = nullptr;
   Moment m_, v_;
+  std::optional<Moment> average_;
+  double average_decay_ = 0;
   Buffer treatments_;  // AdamUpdate::treatment of the whole store; absent if all elements have the same
   std::int64_t steps_ = 0;
 };

@@ -37,7 +37,8 @@ class SequenceMemory {
         dry_(make_dry_backend()),
         model_(make_model(config.model, make_gssm_graph(config.gssm).vocabulary(), 0, parameter_memory_of(*dry_),
                           config.training.precision)) {
-    add_model(estimate_, *model_, 1);
+    model_->set_r_drop(static_cast<float>(config.training.r_drop));
+    add_model(estimate_, config_, *model_, 1);
     if (!config.data.valid_set.empty()) {
       validation_ = dry_run_evaluation(*model_, backend, sequence_batch_targets(config.data.sequence_length));
     }

@@ -104,6 +104,11 @@ void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOp
   } else if (!start_from.empty()) {
     start_from_checkpoint(parts_.config, parts_.vocabulary, replica_.model, replica_.sharding, parts_.backend,
                           parts_.communicator);
+    replica_.start_average();
+  }
+  if (replica_.adam.average() != nullptr && parts_.communicator.rank() == 0) {
+    spdlog::info("training.ema: validations and checkpoints have the moving average of the weights, decay {:g}",
+                 parts_.config.training.ema);
   }
   state_.run = run;
   state_.attempt = attempt;
@@ -283,13 +288,23 @@ void Trainer::record(StepRecord record, const Progress& before) {
 void Trainer::evaluate(Evaluation evaluation) {
   const std::int64_t update = state_.progress.update;
   if (validator_ == nullptr || evaluation == Evaluation::none || evaluations_.done(evaluation, update)) return;
+  const bool averages = replica_.adam.average() != nullptr;
+  replica_.await_weights();
+  if (averages) replica_.exchange_average();
+  const bool best = evaluate_weights(evaluation);
+  if (averages) replica_.exchange_average();
+  if (best && parts_.config.checkpoint.keep_best) checkpoints_.save(update);
+}
+
+/// Scores the weights that the model has now. Returns true if they are the best so far.
+bool Trainer::evaluate_weights(Evaluation evaluation) {
   EvalRecord record = evaluated(*validator_, evaluation == Evaluation::translations);
   evaluations_.note(record, evaluation, state_);
   divergence_.note(record);
   const bool best = record.best;
   if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
   validate_beside(evaluation == Evaluation::translations);
-  if (best && parts_.config.checkpoint.keep_best) checkpoints_.save(update);
+  return best;
 }
 
 void Trainer::validate_beside(bool translate) {
@@ -304,7 +319,6 @@ void Trainer::validate_beside(bool translate) {
 EvalRecord Trainer::evaluated(Validator& validator, bool translate) {
   const WorkRange range(parts_.backend, "validation");
   const SpanScope validating(parts_.spans, "main", "validation");
-  replica_.await_weights();
   EvalRecord record = validator.run(replica_.model, translate);
   record.update = state_.progress.update;
   return record;

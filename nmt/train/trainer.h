@@ -90,6 +90,7 @@ class Trainer {
   void make_validators();
   void validate_beside(bool translate);
   void evaluate(Evaluation evaluation);
+  bool evaluate_weights(Evaluation evaluation);
   EvalRecord evaluated(Validator& validator, bool translate);
   void start_checkpoint();
   void await_data_checks();

@@ -295,12 +295,21 @@ void add_losses(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t voca
                         .nll = pool.make({n}, DType::f32),
                         .correct = pool.make({n}, DType::f32)};
   };
+  const auto divergence = [=](BenchTensors& pool, std::int64_t n) {
+    return SymmetricDivergence{.first = pool.uniform({n, vocabulary}, type),
+                               .second = pool.uniform({n, vocabulary}, type),
+                               .targets = pool.integers(n, vocabulary),
+                               .dfirst = pool.make({n, vocabulary}, type),
+                               .dsecond = pool.make({n, vocabulary}, type),
+                               .loss = pool.make({n}, DType::f32)};
+  };
   const auto top_k = [=](BenchTensors& pool, std::int64_t n) {
     return LogSoftmaxTopK{.logits = pool.uniform({n, vocabulary}, type),
                           .scores = pool.make({n, 5}, DType::f32),
                           .indices = pool.make({n, 5}, DType::i32)};
   };
   cases.push_back(op_case(what, rows, type, loss, &CrossEntropy::dlogits));
+  cases.push_back(op_case(what, rows, type, divergence, &SymmetricDivergence::loss));
   cases.push_back(op_case(what, rows, type, top_k, &LogSoftmaxTopK::scores));
 }
 

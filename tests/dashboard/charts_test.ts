@@ -225,7 +225,7 @@ describe('scores of evaluations', () => {
   });
 });
 
-describe('the loss of guided alignment', () => {
+describe('a loss beside the loss', () => {
   const chart = CHARTS.find(({ id }) => id === 'loss')!;
   const run = (values: Record<string, [number, number]>): RunData =>
     Object.assign(runOf(values), {
@@ -236,7 +236,13 @@ describe('the loss of guided alignment', () => {
       attempts: [],
     });
   const LOSS: [number, number] = [3, 2];
-  it('stands beside the loss where a run has it', () => {
+  it('is drawn where a run has it: R-Drop', () => {
+    const twice = run({ loss: LOSS, r_drop_loss: [0.2, 0.1] });
+    expect(chart.keys(twice)).toEqual(['loss', 'r_drop_loss']);
+    const lines = chart.data(twice, VIEW).lines.map(({ label, y }) => [label, y]);
+    expect(lines).toContainEqual(['R-Drop, training', [0.2, 0.1]]);
+  });
+  it('is drawn where a run has it: guided alignment', () => {
     const guided = run({ loss: LOSS, alignment_loss: [1, 0.5] });
     expect(chart.keys(guided)).toEqual(['loss', 'alignment_loss']);
     const lines = chart.data(guided, VIEW).lines.map(({ label, y }) => [label, y]);

@@ -193,6 +193,26 @@ Losses cross_entropy(const Matrix& logits, const Matrix& targets, double smoothi
   return result;
 }
 
+Divergence symmetric_divergence(const Matrix& first, const Matrix& second, const Matrix& targets) {
+  const Matrix log_p = log_softmax(first), log_q = log_softmax(second);
+  Divergence result{Matrix(1, first.rows), Matrix(first.rows, first.columns), Matrix(first.rows, first.columns)};
+  for (std::int64_t row = 0; row < first.rows; ++row) {
+    if (targets(0, row) < 0) continue;
+    double from_p = 0, from_q = 0;
+    for (std::int64_t i = 0; i < first.columns; ++i) {
+      from_p += std::exp(log_p(row, i)) * (log_p(row, i) - log_q(row, i));
+      from_q += std::exp(log_q(row, i)) * (log_q(row, i) - log_p(row, i));
+    }
+    result.loss(0, row) = from_p + from_q;
+    for (std::int64_t i = 0; i < first.columns; ++i) {
+      const double p = std::exp(log_p(row, i)), q = std::exp(log_q(row, i)), apart = log_p(row, i) - log_q(row, i);
+      result.dfirst(row, i) = p * (apart - from_p) + p - q;
+      result.dsecond(row, i) = q * (-apart - from_q) + q - p;
+    }
+  }
+  return result;
+}
+
 Best log_softmax_top_k(const Matrix& logits, std::int64_t k) {
   const Matrix log_p = log_softmax(logits);
   Best best{Matrix(logits.rows, k), Matrix(logits.rows, k)};

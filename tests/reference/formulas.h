@@ -80,6 +80,11 @@ struct Losses {
   Matrix loss, nll, correct, dlogits;  // dlogits for gradient_scale 1
 };
 Losses cross_entropy(const Matrix& logits, const Matrix& targets, double smoothing);
+/// KL(p || q) + KL(q || p) of each row, p and q being the softmax of both; the gradients are those of the sum.
+struct Divergence {
+  Matrix loss, dfirst, dsecond;  // loss [1, rows]
+};
+Divergence symmetric_divergence(const Matrix& first, const Matrix& second, const Matrix& targets);
 struct Best {
   Matrix scores, indices;
 };

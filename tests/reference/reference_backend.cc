@@ -169,6 +169,17 @@ class ReferenceBackend final : public Backend {
     scale_by(op.gradient_scale, result.dlogits);
     if (op.dlogits) store(result.dlogits, op.dlogits);
   }
+  void do_run(const SymmetricDivergence& op) override {
+    auto result = reference::symmetric_divergence(load(op.first), load(op.second), load(op.targets));
+    store(result.loss, op.loss);
+    scale_by(op.gradient_scale, result.dfirst);
+    scale_by(op.gradient_scale, result.dsecond);
+    for (const auto& [added, sum] : {std::pair(&result.dfirst, op.dfirst), {&result.dsecond, op.dsecond}}) {
+      Matrix total = load(sum);
+      for (std::size_t i = 0; i < total.values.size(); ++i) total.values[i] += added->values[i];
+      store(total, sum);
+    }
+  }
   void do_run(const LogSoftmaxTopK& op) override {
     const auto best = reference::log_softmax_top_k(load(op.logits), op.scores.shape[1]);
     store(best.scores, op.scores);
@@ -202,6 +213,16 @@ class ReferenceBackend final : public Backend {
         m.values[i] = old_m.values[i];
         v.values[i] = old_v.values[i];
       }
+    }
+    if (op.average) {
+      Matrix average = load(op.average);
+      const auto rate = static_cast<double>(op.average_rate);
+      for (std::size_t i = 0; i < average.values.size(); ++i) {
+        const bool moves =
+            !op.treatment || op.treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block] != AdamUpdate::frozen;
+        if (moves) average.values[i] += rate * (master.values[i] - average.values[i]);
+      }
+      store(average, op.average);
     }
     store(master, op.master);
     store(m, op.m);

@@ -14,7 +14,7 @@ namespace {
 
 /// The scalars of the formula but the clip factor, folded as on the CPU.
 struct AdamStep {
-  float beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
+  float beta1, rest1, beta2, rest2, v_correction, rate, eps, keep, average_rate;
 };
 
 float bias_correction(float beta, std::int64_t step) {
@@ -29,13 +29,15 @@ AdamStep folded(const AdamUpdate& op) {
           .v_correction = bias_correction(op.beta2, op.step),
           .rate = -op.learning_rate * bias_correction(op.beta1, op.step),
           .eps = op.eps,
-          .keep = 1 - op.learning_rate * op.weight_decay};
+          .keep = 1 - op.learning_rate * op.weight_decay,
+          .average_rate = op.average_rate};
 }
 
 struct AdamOperands {
   float* master;
   const float* gradient;
   float *first, *second;
+  float* average;                 // or null
   bfloat* compute;                // or null
   const std::int32_t* treatment;  // or null
   const float* clip_factor;       // or null: 1; a NaN there: nothing changes
@@ -92,6 +94,13 @@ __device__ void update_piece(const AdamOperands& operands, std::int64_t at, cons
   put_piece(operands.second + at, second);
   put_piece(operands.master + at, master);
   if (operands.compute != nullptr) put_piece(operands.compute + at, compute);
+  if (operands.average == nullptr) return;
+  auto average = piece_at<n>(operands.average + at);
+#pragma unroll
+  for (int e = 0; e < n; ++e) {
+    average.of[e] = fmaf(master.of[e] - average.of[e], step.average_rate, average.of[e]);
+  }
+  put_piece(operands.average + at, average);
 }
 
 /// Pieces of n elements, and the rest of `count` one by one.
@@ -233,6 +242,7 @@ void run(const AdamUpdate& op, CudaContext& context) {
                               .gradient = op.gradient.as<float>(),
                               .first = op.m.as<float>(),
                               .second = op.v.as<float>(),
+                              .average = op.average ? op.average.as<float>() : nullptr,
                               .compute = op.compute ? op.compute.as<bfloat>() : nullptr,
                               .treatment = op.treatment ? op.treatment.as<std::int32_t>() : nullptr,
                               .clip_factor = factor};
@@ -240,15 +250,16 @@ void run(const AdamUpdate& op, CudaContext& context) {
                          .pieces = op.rows.pieces.as<RowPiece>(),
                          .counts = op.rows.counts.as<RowCount>(),
                          .parts = op.rows.parts.as<RowPart>()};
-  with_pieces<float>({}, {operands.master, operands.gradient, operands.first, operands.second, operands.compute},
-                     [&](auto n) {
-                       if (op.rows) {
-                         return launch("counted_adam", block_place(count, context), counted_adam_kernel<n>, operands,
-                                       rows, folded(op));
-                       }
-                       launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, context.stream()},
-                              adam_kernel<n>, operands, count, folded(op));
-                     });
+  with_pieces<float>(
+      {}, {operands.master, operands.gradient, operands.first, operands.second, operands.average, operands.compute},
+      [&](auto n) {
+        if (op.rows) {
+          return launch("counted_adam", block_place(count, context), counted_adam_kernel<n>, operands, rows,
+                        folded(op));
+        }
+        launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, context.stream()},
+               adam_kernel<n>, operands, count, folded(op));
+      });
 }
 
 void run(const SquaredNorm& op, CudaContext& context) {

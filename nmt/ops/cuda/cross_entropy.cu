@@ -198,6 +198,58 @@ __global__ void __launch_bounds__(row_threads, bound_blocks(blocks_at_once<T>))
   if (operands.dlogits != nullptr) write_gradient<n>(operands, row, width, target, target_logit, sums, scale);
 }
 
+template <class T>
+struct DivergenceOperands {
+  const T *first, *second;
+  std::int64_t first_stride, second_stride;
+  const int* targets;
+  T *dfirst, *dsecond;
+  std::int64_t dfirst_stride, dsecond_stride;
+  float* loss;
+  float gradient_scale;
+  const float* scale_place;  // as in LossOperands
+};
+
+/// Log-probabilities of a row of logits.
+struct LogProbabilities {
+  __device__ explicit LogProbabilities(const LogitSums& sums) : largest(sums.largest), log_sum(sums.log_sum()) {}
+  __device__ float of(float x) const { return (x - largest) - log_sum; }
+  float largest, log_sum;
+};
+
+/// A block of threads for a row, whose threads take one column at a time after the sums.
+template <int n, class T>
+__global__ void __launch_bounds__(row_threads) divergence_kernel(DivergenceOperands<T> operands, int width) {
+  await_earlier_kernels();
+  const std::int64_t row = blockIdx.x;
+  if (operands.targets[row] == CrossEntropy::no_target) {
+    if (threadIdx.x == 0) operands.loss[row] = 0;
+    return;
+  }
+  const T *x = operands.first + row * operands.first_stride, *y = operands.second + row * operands.second_stride;
+  LogitSums own_x, own_y;
+  for_own_pieces<n>(x, width, [&](const auto& pieces, int) { own_x.add(pieces); });
+  for_own_pieces<n>(y, width, [&](const auto& pieces, int) { own_y.add(pieces); });
+  const LogProbabilities first(own_x.of_block()), second(own_y.of_block());
+  float from_first = 0, from_second = 0;  // KL(p || q), KL(q || p)
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += row_threads) {
+    const float log_p = first.of(widen(x[i])), log_q = second.of(widen(y[i]));
+    from_first = fmaf(exp2_approx(log_p * log2_e), log_p - log_q, from_first);
+    from_second = fmaf(exp2_approx(log_q * log2_e), log_q - log_p, from_second);
+  }
+  from_first = block_reduce<row_threads>(from_first, Plus());
+  from_second = block_reduce<row_threads>(from_second, Plus());
+  if (threadIdx.x == 0) operands.loss[row] = from_first + from_second;
+  const float scale = operands.scale_place != nullptr ? *operands.scale_place : operands.gradient_scale;
+  T *dx = operands.dfirst + row * operands.dfirst_stride, *dy = operands.dsecond + row * operands.dsecond_stride;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += row_threads) {
+    const float log_p = first.of(widen(x[i])), log_q = second.of(widen(y[i])), difference = log_p - log_q;
+    const float p = exp2_approx(log_p * log2_e), q = exp2_approx(log_q * log2_e);
+    dx[i] = narrow<T>(fmaf(fmaf(p, difference - from_first, p - q), scale, widen(dx[i])));
+    dy[i] = narrow<T>(fmaf(fmaf(-q, difference + from_second, q - p), scale, widen(dy[i])));
+  }
+}
+
 /// Finds the k best elements, one after another: each time the first element that ranks behind the last found one.
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads)
@@ -257,6 +309,32 @@ void run(const CrossEntropy& op, CudaContext& context) {
                      launch(op.name, {static_cast<unsigned>(rows), row_threads, context.stream()},
                             cross_entropy_kernel<n, T>, operands, static_cast<int>(op.logits.shape[1]),
                             context.index_error());
+                   });
+  });
+}
+
+void run(const SymmetricDivergence& op, CudaContext& context) {
+  const std::int64_t rows = op.first.shape[0];
+  if (rows == 0) return;
+  with_device_type(op.first.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    RepeatValues& values = context.values();
+    const DivergenceOperands<T> operands{.first = op.first.as<T>(),
+                                         .second = op.second.as<T>(),
+                                         .first_stride = op.first.row_stride,
+                                         .second_stride = op.second.row_stride,
+                                         .targets = op.targets.as<int>(),
+                                         .dfirst = op.dfirst.as<T>(),
+                                         .dsecond = op.dsecond.as<T>(),
+                                         .dfirst_stride = op.dfirst.row_stride,
+                                         .dsecond_stride = op.dsecond.row_stride,
+                                         .loss = op.loss.as<float>(),
+                                         .gradient_scale = values.active() ? 0 : op.gradient_scale,
+                                         .scale_place = values.active() ? values.number(op.gradient_scale) : nullptr};
+    with_pieces<T>({op.first.shape[1], op.first.row_stride, op.second.row_stride}, {op.first.data, op.second.data},
+                   [&](auto n) {
+                     launch(op.name, {static_cast<unsigned>(rows), row_threads, context.stream()},
+                            divergence_kernel<n, T>, operands, static_cast<int>(op.first.shape[1]));
                    });
   });
 }

@@ -314,7 +314,7 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplic
   Model& model = replica.model;
   std::string text;
   if (checkpoint) {
-    read_weights(checkpoint->weights(), model, backend_);
+    read_trained_weights(*checkpoint, model, backend_);
     text = to_text(checkpoint->state);
   }
   text = communicator_.all_gather(text)[0];

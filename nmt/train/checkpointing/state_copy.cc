@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "nmt/train/checkpointing/training_state.h"
+
 namespace babelring {
 
 namespace {
@@ -30,8 +32,8 @@ StateCopy::StateCopy(const ModelReplica& replica, const std::vector<std::optiona
   };
   const ParameterSpan range = parameters_of(shards[static_cast<std::size_t>(replica.communicator.rank())]);
   shard_ = elements_of(parameters, range);
-  for (auto& values : values_) {
-    values = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(elements_in(shard_)));
+  for (std::size_t array = 0; array < arrays(); ++array) {
+    values_[array] = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(elements_in(shard_)));
   }
   name_tensors(range);
   if (replica.sharding.shards_optimizer()) {
@@ -40,14 +42,18 @@ StateCopy::StateCopy(const ModelReplica& replica, const std::vector<std::optiona
     plan_messages(wanted);
     start_step();
   } else if (elements_in(shard_) > 0) {
-    for (std::size_t array = 0; array < arrays; ++array) read({array, shard_}, values_[array].get());
+    for (std::size_t array = 0; array < arrays(); ++array) read({array, shard_}, values_[array].get());
   }
+}
+
+std::size_t StateCopy::arrays() const {
+  return replica_->adam.average() == nullptr ? max_arrays - 1 : max_arrays;
 }
 
 void StateCopy::name_tensors(const ParameterSpan& range) {
   const std::deque<Parameter>& parameters = replica_->model.parameters().all();
-  constexpr std::array<const char*, arrays> prefixes{"", "m.", "v."};
-  for (std::size_t array = 0; array < arrays; ++array) {
+  constexpr std::array<const char*, max_arrays> prefixes{"", "m.", "v.", raw_weight_prefix};
+  for (std::size_t array = 0; array < arrays(); ++array) {
     for (std::size_t i = range.begin; i < range.end; ++i) {
       const float* const values = values_[array].get() + (parameters[i].offset - shard_.begin);
       (array == 0 ? weights_ : moments_)
@@ -74,9 +80,9 @@ void StateCopy::plan_messages(const std::vector<ElementRange>& wanted) {
   }
 }
 
-std::vector<StateCopy::Part> StateCopy::parts_of(const std::vector<ElementRange>& ranges) {
+std::vector<StateCopy::Part> StateCopy::parts_of(const std::vector<ElementRange>& ranges) const {
   std::vector<Part> parts;
-  for (std::size_t array = 0; array < arrays; ++array) {
+  for (std::size_t array = 0; array < arrays(); ++array) {
     for (const ElementRange& range : ranges) parts.push_back({array, range});
   }
   return parts;
@@ -120,10 +126,13 @@ void StateCopy::allocate(Message& message) {
 void StateCopy::read(const Part& part, float* values) const {
   const Adam& adam = replica_->adam;
   const ElementRange& range = part.elements;
-  const Tensor kept = part.array == 0
-                          ? replica_->model.parameters().masters().row_slice(range.begin, elements_in(range))
-                          : (part.array == 1 ? adam.first_moment() : adam.second_moment()).part(range);
-  replica_->backend.download(kept, values);
+  const std::array<const Moment*, max_arrays> kept{adam.average(), &adam.first_moment(), &adam.second_moment(),
+                                                   nullptr};
+  const Moment* moment = kept[part.array];
+  const ConstTensor from = moment != nullptr
+                               ? moment->part(range)
+                               : replica_->model.parameters().masters().row_slice(range.begin, elements_in(range));
+  replica_->backend.download(from, values);
 }
 
 float* StateCopy::place_of(const Part& part) const {

@@ -28,14 +28,17 @@ class StateCopy {
   /// Waits until it is complete.
   void finish();
 
-  /// By parameter name; that of a moment begins with "m." or "v.". Valid when complete, until the copy, or the object
-  /// it is moved to, is destroyed.
+  /// By parameter name; that of a moment begins with "m." or "v.". With training.ema weights() are the average, and
+  /// moments() have the weights themselves, too, whose names begin with raw_weight_prefix. Valid when complete, until
+  /// the copy, or the object it is moved to, is destroyed.
   const std::vector<NamedTensor>& weights() const { return weights_; }
   const std::vector<NamedTensor>& moments() const { return moments_; }
 
  private:
-  /// Masters, first and second moments, whose parts the rank that keeps them reads on its backend.
-  static constexpr std::size_t arrays = 3;
+  /// The published weights, first and second moments, and with an average the masters: the rank that keeps their parts
+  /// reads them on its backend.
+  static constexpr std::size_t max_arrays = 4;
+  std::size_t arrays() const;
   struct Part {
     std::size_t array = 0;
     ElementRange elements;
@@ -47,7 +50,7 @@ class StateCopy {
 
   void name_tensors(const ParameterSpan& range);
   void plan_messages(const std::vector<ElementRange>& wanted);
-  static std::vector<Part> parts_of(const std::vector<ElementRange>& ranges);
+  std::vector<Part> parts_of(const std::vector<ElementRange>& ranges) const;
   void add_messages(int from, int to, const std::vector<ElementRange>& kept);
   static void allocate(Message& message);
   void read(const Part& part, float* values) const;
@@ -55,8 +58,8 @@ class StateCopy {
   void start_step();
 
   const ModelReplica* replica_;
-  ElementRange shard_;                                   // elements of this rank's copy, with padding
-  std::array<std::unique_ptr<float[]>, arrays> values_;  // of the shard
+  ElementRange shard_;                                       // elements of this rank's copy, with padding
+  std::array<std::unique_ptr<float[]>, max_arrays> values_;  // of the shard
   std::vector<NamedTensor> weights_, moments_;
   std::vector<std::vector<Message>> steps_;  // the messages of all ranks that travel beside one update
   std::size_t arrived_ = 0;                  // steps

@@ -13,14 +13,25 @@
 
 namespace babelring {
 
-void read_weights(const TensorFiles& weights, Model& model, Backend& backend) {
+void read_weights(const TensorFiles& weights, Model& model, Backend& backend, const std::string& prefix) {
   require_finite(weights);
   for (const Parameter& parameter : model.parameters().all()) {
-    const ConstTensor tensor = weights.tensor(parameter.name, parameter.shape);
+    const ConstTensor tensor = weights.tensor(prefix + parameter.name, parameter.shape);
     backend.upload(tensor.data, parameter.master);
     release_pages(tensor);
   }
   model.refresh_compute_copies(backend);
+}
+
+void read_trained_weights(const Checkpoint& checkpoint, Model& model, Backend& backend) {
+  const std::string first = raw_weight_prefix + model.parameters().all().front().name;
+  const bool has_moments =
+      std::any_of(checkpoint.files.begin(), checkpoint.files.end(),
+                  [](const CheckpointFile& file) { return file.name.starts_with(optimizer_tensors); });
+  if (has_moments && checkpoint.optimizer().contains(first)) {
+    return read_weights(checkpoint.optimizer(), model, backend, raw_weight_prefix);
+  }
+  read_weights(checkpoint.weights(), model, backend);
 }
 
 namespace {
@@ -39,10 +50,17 @@ std::vector<float> read_moment(const TensorFiles& moments, const std::string& pr
 }  // namespace
 
 void load_moments(const Checkpoint* checkpoint, const ModelReplica& replica) {
-  for (const auto& [moment, prefix] :
-       {std::pair(&replica.adam.first_moment(), "m."), {&replica.adam.second_moment(), "v."}}) {
+  for (const auto& [moment, prefix] : {std::pair(&replica.adam.first_moment(), "m."),
+                                       {&replica.adam.second_moment(), "v."},
+                                       {replica.adam.average(), ""}}) {
+    if (moment == nullptr) continue;
     std::vector<float> values;
-    if (checkpoint != nullptr) values = read_moment(checkpoint->optimizer(), prefix, replica.model.parameters());
+    if (checkpoint != nullptr) {
+      // The weights of a checkpoint are the average, which begins as the weights themselves.
+      const bool of_average = moment == replica.adam.average();
+      values =
+          read_moment(of_average ? checkpoint->weights() : checkpoint->optimizer(), prefix, replica.model.parameters());
+    }
     replica.sharding.write_moment(*moment, values);
   }
 }

@@ -34,12 +34,19 @@ struct LoadedModel {
 /// Throws Failure that names the missing or damaged file, or the weight that is not finite.
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision);
 
-/// Copies weights into the model's masters by name and refreshes the compute copies. Throws Failure if a weight is not
-/// finite, or a parameter is missing or has another shape.
-void read_weights(const TensorFiles& weights, Model& model, Backend& backend);
+/// Copies weights into the model's masters by name and refreshes the compute copies. `prefix`: what the names in the
+/// file begin with. Throws Failure if a weight is not finite, or a parameter is missing or has another shape.
+void read_weights(const TensorFiles& weights, Model& model, Backend& backend, const std::string& prefix = "");
 
-/// Sets the moments of all ranks to those of rank 0's checkpoint; other ranks pass null. Collective. Throws Failure on
-/// rank 0 if a tensor is missing or has another shape.
+/// A checkpoint written with training.ema has the average as its weights; those that training continues from are among
+/// its moments, with names that begin so.
+inline constexpr const char* raw_weight_prefix = "w.";
+
+/// read_weights() of the weights that training continues from.
+void read_trained_weights(const Checkpoint& checkpoint, Model& model, Backend& backend);
+
+/// Sets the moments, and the average of the weights if there is one, of all ranks to those of rank 0's checkpoint;
+/// other ranks pass null. Collective. Throws Failure on rank 0 if a tensor is missing or has another shape.
 void load_moments(const Checkpoint* checkpoint, const ModelReplica& replica);
 
 /// The state that a run needs, in addition to weights and moments, to resume as if never interrupted. Stored in each

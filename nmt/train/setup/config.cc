@@ -84,6 +84,34 @@ void DivergenceConfig::bind(OptionBinder& b) {
             "halves the learning rate");
 }
 
+namespace {
+
+/// Losses beside that of the next token, and changes to what a model reads and is.
+void bind_regularisers(TrainingConfig& training, OptionBinder& b) {
+  b.number("guided_alignment", training.guided_alignment, 0, 100,
+           "weight of a loss that draws the first attention head of the decoder layer before the last (of one or two, "
+           "the last) to the source pieces with which each target piece is aligned; needs data prepared with `nmt "
+           "prepare --align`; 0.05 to 0.1 is usual; 0: none. `nmt translate --alignment` then uses this head");
+  b.number("source_word_dropout", training.source_word_dropout, 0, 0.99,
+           "probability with which a source token, but not </s>, is replaced by <unk>; Marian's --dropout-src instead "
+           "replaces its vector by zeros");
+  b.number("target_word_dropout", training.target_word_dropout, 0, 0.99,
+           "the same of the tokens that the decoder reads, but not <s>; what it is to predict stays. Marian: "
+           "--dropout-trg");
+  b.number("r_drop", training.r_drop, 0, 1000,
+           "weight alpha of R-Drop: each micro-batch is computed twice with other dropout masks; the loss is the mean "
+           "of both cross-entropies + alpha / 4 (KL(p || q) + KL(q || p)) for each target token; takes twice the time "
+           "and memory of activations; 1 to 5 is usual for small corpora; 0: none");
+  b.number("layer_drop", training.layer_drop, 0, 0.9,
+           "probability with which an update leaves out a layer of the encoder or the decoder, the same layers on all "
+           "ranks; translations use all layers; 0.1 to 0.2 is usual for deep models");
+  b.number("ema", training.ema, 0, 0.9999999,
+           "decay per update of a moving average of the weights, which validations and checkpoints then have (0.999); "
+           "the first t updates decay by at most (1 + t) / (10 + t); 0: none");
+}
+
+}  // namespace
+
 void TrainingConfig::bind(OptionBinder& b) {
   b.parsed("stop_after", stop_after, "when training ends: 100000u updates, 20e epochs or 500Mt target tokens");
   b.number("max_minutes", max_minutes, 0, 1e7, "max training time in minutes, including earlier attempts; 0: no limit");
@@ -119,10 +147,7 @@ void TrainingConfig::bind(OptionBinder& b) {
       "with another vocabulary, rows of tables go by piece; the model must be the same but for dropout; optimizer, "
       "schedule and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
-  b.number("guided_alignment", guided_alignment, 0, 100,
-           "weight of a loss that draws the first attention head of the decoder layer before the last (of one or two, "
-           "the last) to the source pieces with which each target piece is aligned; needs data prepared with `nmt "
-           "prepare --align`; 0.05 to 0.1 is usual; 0: none. `nmt translate --alignment` then uses this head");
+  bind_regularisers(*this, b);
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
            "the previous line");
@@ -255,6 +280,7 @@ void TrainConfig::check() const {
   model.check();
   if (task == Task::translation) check_translation();
   static_cast<void>(Schedule(optimizer.schedule));
+  check_regularisers();
   if (const Interval& after = training.divergence.after;
       after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {
     refuse("training.divergence.after", fmt::format("expected a number of updates (20u), found '{}'", after.text()));
@@ -277,6 +303,21 @@ void TrainConfig::check() const {
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
 }
 
+/// Refuses what could have no effect, or has nothing to work on.
+void TrainConfig::check_regularisers() const {
+  const bool drops = model.dropout > 0 || model.attention_dropout > 0 || model.activation_dropout > 0;
+  if (training.r_drop > 0 && !drops && training.layer_drop == 0) {
+    refuse(
+        "training.r_drop",
+        fmt::format("{}, but without dropout both passes are equal; expected model.dropout above 0", training.r_drop));
+  }
+  if (training.layer_drop > 0 && training.guided_alignment > 0) {
+    refuse("training.layer_drop",
+           fmt::format("{}, but training.guided_alignment needs its layer in each update; expected 0 for one of them",
+                       training.layer_drop));
+  }
+}
+
 void TrainConfig::check_translation() const {
   if (model.encoder_layers == 0) refuse("model.encoder_layers", "0, but translation needs at least 1");
   if (!gssm.nodes.empty()) refuse("gssm.nodes", "given, but task is translation; expected task: gssm");
@@ -295,6 +336,10 @@ void TrainConfig::check_gssm() const {
   if (training.guided_alignment > 0) {
     refuse("training.guided_alignment",
            fmt::format("{}, but task gssm has no source to align; expected 0", training.guided_alignment));
+  }
+  for (const auto& [key, value] : {std::pair("training.source_word_dropout", training.source_word_dropout),
+                                   {"training.target_word_dropout", training.target_word_dropout}}) {
+    if (value > 0) refuse(key, fmt::format("{}, but task gssm has no words; expected 0", value));
   }
   if (data.folder.empty() || !gssm.nodes.empty()) make_gssm_graph(gssm);
   if (data.sequences_per_update == DataConfig::automatic) check_automatic_sequences(*this);
@@ -344,18 +389,6 @@ CommOptions TrainConfig::comm_options() const {
   CommOptions options = communication.options();
   if (training.by_units()) options.order = AddOrder::tree;
   return options;
-}
-
-PlanOptions TrainConfig::plan_options() const {
-  return {.tokens_per_update = data.tokens_per_update,
-          .max_length = data.max_length,
-          .seed = static_cast<std::uint64_t>(training.seed)};
-}
-
-std::int64_t TrainConfig::target_tokens_per_update() const {
-  if (task == Task::translation) return data.tokens_per_update;
-  const bool automatic = data.sequences_per_update == DataConfig::automatic;
-  return (automatic ? 1 : data.sequences_per_update) * (data.sequence_length - 1);
 }
 
 }  // namespace babelring

@@ -88,6 +88,11 @@ struct TrainingConfig {
   std::string start_from;
   std::string freeze;
   double guided_alignment = 0;
+  double ema = 0;
+  double r_drop = 0;
+  double layer_drop = 0;
+  double source_word_dropout = 0;
+  double target_word_dropout = 0;
   Interval log_every = "50u";
   Interval digest_every = "100u";
   OnDifference on_difference = OnDifference::stop;
@@ -171,6 +176,7 @@ struct TrainConfig {
 
  private:
   void check_translation() const;
+  void check_regularisers() const;
   void check_gssm() const;
 };
 

@@ -17,6 +17,11 @@
 namespace babelring {
 namespace {
 
+/// The f32 arrays of a parameter's size beside the weights: Adam's moments, and the average of training.ema.
+std::int64_t optimizer_arrays(const TrainConfig& config) {
+  return config.training.ema > 0 ? 3 : 2;
+}
+
 /// Bytes that the translations of a validation take on a rank: keys and values of all positions of a batch's
 /// hypotheses, and packed weights.
 std::int64_t translation_bytes(const TrainConfig& config, std::int64_t parameters) {
@@ -37,7 +42,8 @@ LaterMemory later_memory(const TrainConfig& config, const Backend& backend, std:
                          std::int64_t parameters) {
   if (!backend.host_memory()) return {};
   // Ids of the source, the target and its labels; an update waits, is made by each worker, and is computed.
-  constexpr std::int64_t token_bytes = 3 * sizeof(std::int32_t), copied = 3 * sizeof(float);
+  constexpr std::int64_t token_bytes = 3 * sizeof(std::int32_t);
+  const std::int64_t copied = (1 + optimizer_arrays(config)) * std::int64_t{sizeof(float)};
   const std::int64_t updates = config.data.prefetch + config.data.workers + 1;
   return {.of_host = static_cast<std::size_t>(parameters * copied),
           .of_rank = process_growth_bytes +
@@ -200,14 +206,14 @@ ArenaBytes dry_run_evaluation(const Model& model, Backend& backend, std::int64_t
   });
 }
 
-void add_model(MemoryEstimate& estimate, const Model& model, std::int64_t gradients) {
+void add_model(MemoryEstimate& estimate, const TrainConfig& config, const Model& model, std::int64_t gradients) {
   constexpr std::int64_t f32_bytes = size_of(DType::f32);
   const DType compute = model.compute_dtype();
   const std::int64_t copy_bytes = compute == DType::f32 ? 0 : static_cast<std::int64_t>(size_of(compute));
   estimate.parameters = model.parameters().count();
   estimate.weights = estimate.parameters * (f32_bytes + copy_bytes);
   estimate.gradients = estimate.parameters * f32_bytes * gradients;
-  estimate.moments = 2 * estimate.parameters * f32_bytes;
+  estimate.moments = optimizer_arrays(config) * estimate.parameters * f32_bytes;
 }
 
 MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
@@ -229,9 +235,10 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
       config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend();
   const std::unique_ptr<Model> model =
       make_model(config.model, vocabulary, 0, parameter_memory_of(*backend), config.training.precision);
+  model->set_r_drop(static_cast<float>(config.training.r_drop));
   const std::int64_t units = parts / ranks;  // of a rank
   const bool moves = by_units && ranks > 1 && config.data.balance == Balance::measured;
-  add_model(estimate, *model, std::bit_width(static_cast<std::uint64_t>(units)) + (moves ? units : 0));
+  add_model(estimate, config, *model, std::bit_width(static_cast<std::uint64_t>(units)) + (moves ? units : 0));
   const ArenaBytes arenas = dry_run(*model, *backend, estimate.source_tokens, target,
                                     sentences_of(config, config.data.sequence_length - 1, target));
   estimate.activations = static_cast<std::int64_t>(arenas.saved);
@@ -245,7 +252,8 @@ void require_room_for_model(const TrainConfig& config, std::int64_t vocabulary, 
   const MemoryInfo room = backend.memory();
   const std::unique_ptr<Backend> dry = make_dry_backend();
   MemoryEstimate model;
-  add_model(model, *make_model(config.model, vocabulary, 0, parameter_memory_of(*dry), config.training.precision), 1);
+  add_model(model, config,
+            *make_model(config.model, vocabulary, 0, parameter_memory_of(*dry), config.training.precision), 1);
   // The ranks of a host may have one copy of weights and moments, never gradients. Checkpoints are written from a copy.
   const auto copy = static_cast<std::int64_t>(later_memory(config, backend, 0, model.parameters).of_host);
   const std::int64_t need = model.weights + model.moments + model.gradients * communicator.local_size() + copy;

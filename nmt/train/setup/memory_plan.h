@@ -96,8 +96,9 @@ struct MemoryEstimate {
   std::int64_t total() const { return weights + gradients + moments + activations + scratch; }
 };
 
-/// Sets parameters, weights, gradients and moments. `gradients`: copies of the gradient that a rank keeps.
-void add_model(MemoryEstimate& estimate, const Model& model, std::int64_t gradients);
+/// Sets parameters, weights, gradients and moments, with the average of training.ema. `gradients`: copies of the
+/// gradient that a rank keeps.
+void add_model(MemoryEstimate& estimate, const TrainConfig& config, const Model& model, std::int64_t gradients);
 
 /// Estimates memory before a run, with dry_run() and without allocating a model. The micro-batch is a rank's part of
 /// tokens_per_update, at most micro_batch_tokens, with `source_per_target` source tokens per target token. If

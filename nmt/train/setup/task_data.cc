@@ -117,6 +117,20 @@ TaskData open_generator(const TrainConfig& config) {
 
 }  // namespace
 
+PlanOptions TrainConfig::plan_options() const {
+  return {.tokens_per_update = data.tokens_per_update,
+          .max_length = data.max_length,
+          .seed = static_cast<std::uint64_t>(training.seed),
+          .source_word_dropout = training.source_word_dropout,
+          .target_word_dropout = training.target_word_dropout};
+}
+
+std::int64_t TrainConfig::target_tokens_per_update() const {
+  if (task == Task::translation) return data.tokens_per_update;
+  const bool automatic = data.sequences_per_update == DataConfig::automatic;
+  return (automatic ? 1 : data.sequences_per_update) * (data.sequence_length - 1);
+}
+
 void check_task_data(const TrainConfig& config) {
   if (config.on_the_fly()) return;
   if (config.task == Task::gssm) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "nmt/ops/elementwise.h"
+
 namespace babelring {
 namespace {
 
@@ -80,9 +82,13 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
       weights_gather(sharding.make_weights_gather(model.parameters())) {
   config.check_ranks(among.size());
   owned_model->set_guided_alignment(static_cast<float>(config.training.guided_alignment));
+  owned_model->set_r_drop(static_cast<float>(config.training.r_drop));
   if (config.training.by_units()) on.fix_blocking();
   const std::vector<const Parameter*> frozen = frozen_parameters(model.parameters(), config.training.freeze);
   for (const Parameter* parameter : frozen) adam.freeze(*parameter);
+  if (config.training.ema > 0) {
+    adam.keep_average(config.training.ema, sharding.allocate_moment(model.parameters().flat_size()));
+  }
   if (!frozen.empty() && communicator.rank() == 0) {
     spdlog::info("training.freeze: {} of {} parameters keep their weights", frozen.size(),
                  model.parameters().all().size());
@@ -95,6 +101,56 @@ void ModelReplica::clear_gradients() {
   backend.upload(zeros.data(), gradients);
 }
 
+namespace {
+
+/// Calls body(range) for pieces of the elements that this rank updates, so that copies of them need little memory.
+template <class Body>
+void for_own_elements(const ModelReplica& replica, Body&& body) {
+  constexpr std::int64_t piece = 1 << 20;
+  const std::int64_t count = replica.model.parameters().flat_size();
+  for (const auto& [begin, end] : replica.sharding.own_shard(count).within({0, count})) {
+    for (std::int64_t first = begin; first < end; first += piece) {
+      body(ElementRange{.begin = first, .end = std::min(end, first + piece)});
+    }
+  }
+}
+
+}  // namespace
+
+void ModelReplica::start_average() {
+  const Moment* average = adam.average();
+  if (average == nullptr) return;
+  std::vector<float> values;
+  for_own_elements(*this, [&](const ElementRange& range) {
+    const std::int64_t count = range.end - range.begin;
+    values.resize(static_cast<std::size_t>(count));
+    backend.download(model.parameters().masters().row_slice(range.begin, count), values.data());
+    backend.upload(values.data(), average->part(range));
+  });
+  sharding.publish();
+}
+
+void ModelReplica::exchange_average() {
+  const ParameterStore& store = model.parameters();
+  const Tensor copies = store.compute_copies();
+  if (sharding.shares_copy()) communicator.barrier();  // others may still read what this rank writes
+  std::vector<float> weights, averages;
+  for_own_elements(*this, [&](const ElementRange& range) {
+    const std::int64_t count = range.end - range.begin;
+    const Tensor master = store.masters().row_slice(range.begin, count), average = adam.average()->part(range);
+    weights.resize(static_cast<std::size_t>(count));
+    averages.resize(static_cast<std::size_t>(count));
+    backend.download(master, weights.data());
+    backend.download(average, averages.data());
+    backend.upload(averages.data(), master);
+    backend.upload(weights.data(), average);
+    if (copies) backend.run(Cast{.x = master, .y = copies.row_slice(range.begin, count)});
+  });
+  sharding.publish();
+  if (weights_gather != nullptr) weights_gather->start();
+  await_weights();
+}
+
 void ModelReplica::await_weights() {
   if (weights_gather != nullptr) weights_gather->finish();
 }
@@ -102,6 +158,7 @@ void ModelReplica::await_weights() {
 void ModelReplica::initialize(std::uint64_t seed) {
   sharding.write([this, seed] { model.initialize(backend, seed); });
   sharding.drop_other_masters(model.parameters());
+  start_average();
 }
 
 }  // namespace babelring

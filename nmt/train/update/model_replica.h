@@ -20,6 +20,11 @@ struct ModelReplica {
   void initialize(std::uint64_t seed);
   /// Sets all gradients to 0, also the padding between parameters, which backward does not write.
   void clear_gradients();
+  /// Sets the average of the weights, if training.ema asks for one, to the weights. Collective.
+  void start_average();
+  /// Exchanges the weights for their average, or back. The average must be there, and nobody may use the weights while
+  /// this runs. Costs a copy of both through host memory. Collective.
+  void exchange_average();
   /// Waits until the weights of the last update have arrived from other hosts or GPUs. Call it before anything but the
   /// next update reads or writes weights. Throws CommError.
   void await_weights();

@@ -157,6 +157,7 @@ Context UpdateGradients::make_context(const UpdateBatches& batches, std::size_t 
   context.accumulate = index % per_unit > 0;
   context.dropout_seed =
       derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
+  context.layer_drop = static_cast<float>(config_.training.layer_drop);
   context.clock = &clock_;
   WeightsGather* const weights = replica_.weights_gather.get();
   if (weights != nullptr && replica_.backend.host_memory()) {

@@ -41,7 +41,7 @@ Progress progress_after(const Progress& before, const UpdateBatches& batches) {
 }
 
 StepRecord describe(const UpdateBatches& batches, const UpdateResult& result, double learning_rate,
-                    const UpdateStats& stats, bool guided) {
+                    const UpdateStats& stats, const Model& model) {
   const LossSums& loss = result.loss;
   StepRecord record;
   record.update = batches.update;
@@ -49,7 +49,8 @@ StepRecord describe(const UpdateBatches& batches, const UpdateResult& result, do
   record.loss = loss.loss / loss.tokens;
   record.nll = loss.nll / loss.tokens;
   record.entropy = result.entropy / loss.tokens;
-  if (guided) record.alignment_loss = loss.alignment / loss.tokens;
+  if (model.guided_alignment() > 0) record.alignment_loss = loss.alignment / loss.tokens;
+  if (model.r_drop() > 0) record.r_drop_loss = loss.r_drop / loss.tokens;
   record.gradient_norm = stats.gradient_norm;
   record.skipped = stats.skipped;
   record.learning_rate = learning_rate;
@@ -100,10 +101,10 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
   if (replica_.weights_gather != nullptr) replica_.weights_gather->start();  // the sums would have waited for it
 
-  result.record = describe(batches, result, learning_rate, stats, replica_.model.guided_alignment() > 0);
+  result.record = describe(batches, result, learning_rate, stats, replica_.model);
   if (emulated_) {
-    for (double* value :
-         {&result.record.loss, &result.record.nll, &result.record.gradient_norm, &result.record.alignment_loss}) {
+    for (double* value : {&result.record.loss, &result.record.nll, &result.record.gradient_norm,
+                          &result.record.alignment_loss, &result.record.r_drop_loss}) {
       *value = std::nan("");
     }
   }

@@ -187,8 +187,10 @@ TEST(Report, NamesTheShardsOfACheckpoint) {
   EXPECT_TRUE(says(answer, "Weights and moments are in 2 shards each, written by as many hosts.")) << answer.text;
   EXPECT_EQ(number_of(answer, "shards"), 2);
   ASSERT_EQ(answer.tables.size(), 1U);
-  EXPECT_EQ(answer.tables[0].rows[1][1], "the f32 master weights, by parameter name; one of 2 shards");
-  EXPECT_EQ(answer.tables[0].rows[2][1], "Adam's first and second moments; one of 2 shards");
+  EXPECT_EQ(answer.tables[0].rows[1][1],
+            "the f32 master weights, or with training.ema their average, by parameter name; one of 2 shards");
+  EXPECT_EQ(answer.tables[0].rows[2][1],
+            "Adam's first and second moments, with training.ema also the master weights; one of 2 shards");
   EXPECT_EQ(number_of(answer_of(report, 9), "weights_bytes"), 1000);
   EXPECT_EQ(number_of(answer_of(report, 9), "optimizer_bytes"), 2000);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "nmt/data/assignment.h"
+#include "nmt/data/vocabulary.h"
 #include "tests/nmt/data/synthetic.h"
 
 namespace babelring {
@@ -53,6 +54,49 @@ TEST_P(WorldTest, RanksTogetherCoverTheUpdate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
+
+/// About as many words as asked for become <unk>, but neither </s> nor <s>, other ones in another update, and the same
+/// ones on any number of ranks.
+TEST(TextSource, DroppedWordsFollowFromSeedUpdateAndRow) {
+  const Corpus corpus = reversed_sentences();
+  PlanOptions options = updates_of_200;
+  options.source_word_dropout = 0.2;
+  options.target_word_dropout = 0.4;
+  const TextSource plain(corpus, updates_of_200), source(corpus, options);
+  double tokens[2] = {}, dropped[2] = {};
+  for (std::int64_t update = 1; update <= 20; ++update) {
+    const PackedBatch whole = source.make(update, {}, {}).micro_batches.at(0);
+    const PackedBatch given = plain.make(update, {}, {}).micro_batches.at(0);
+    EXPECT_EQ(whole.target_out, given.target_out);
+    for (const int side : {0, 1}) {
+      const PackedSequences &found = side == 0 ? whole.source : whole.target_in,
+                            &before = side == 0 ? given.source : given.target_in;
+      ASSERT_EQ(found.offsets, before.offsets);
+      for (std::size_t i = 0; i < found.ids.size(); ++i) {
+        if (before.ids[i] < first_free_id) {
+          EXPECT_EQ(found.ids[i], before.ids[i]) << "<s>, </s>";
+          continue;
+        }
+        tokens[side] += 1;
+        dropped[side] += found.ids[i] == unk_id ? 1 : 0;
+        EXPECT_TRUE(found.ids[i] == unk_id || found.ids[i] == before.ids[i]);
+      }
+    }
+    for (const int rank : {0, 1}) {
+      const RankPart half{.rank = rank, .world = 2, .micro_batch_tokens = 40};
+      for (const PackedBatch& part : source.make(update, {}, half).micro_batches) {
+        EXPECT_TRUE(std::equal(part.source.ids.begin(), part.source.ids.end(),
+                               whole.source.ids.begin() + part.first_source_row));
+        EXPECT_TRUE(std::equal(part.target_in.ids.begin(), part.target_in.ids.end(),
+                               whole.target_in.ids.begin() + part.first_target_row));
+      }
+    }
+  }
+  EXPECT_NEAR(dropped[0] / tokens[0], 0.2, 0.03);
+  EXPECT_NEAR(dropped[1] / tokens[1], 0.4, 0.03);
+  EXPECT_NE(source.make(1, {}, {}).micro_batches.at(0).source.ids,
+            source.make(2, {}, {}).micro_batches.at(0).source.ids);
+}
 
 TEST(TextSource, UnitsThatMoveStayTheSame) {
   const Corpus corpus = reversed_sentences();

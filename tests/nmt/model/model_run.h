@@ -104,8 +104,12 @@ class ModelRun {
             .scratch = scratch_,
             .dtype = model_->compute_dtype(),
             .training = training,
-            .dropout_seed = 99};
+            .dropout_seed = 99,
+            .layer_drop = training ? layer_drop_ : 0};
   }
+
+  /// Passes with dropout leave out layers, each with this probability.
+  void drop_layers(float probability) { layer_drop_ = probability; }
 
   void zero_gradients() { backend_->run(Fill{.y = parameters().gradients(), .value = 0}); }
 
@@ -147,6 +151,7 @@ class ModelRun {
   std::unique_ptr<Backend> backend_;
   Arena saved_, scratch_;
   std::unique_ptr<Model> model_;
+  float layer_drop_ = 0;
 };
 
 inline double length_of(const std::vector<float>& values) {

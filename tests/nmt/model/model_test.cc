@@ -25,6 +25,8 @@ struct Case {
   Activation activation = Activation::relu;
   bool as_marian = false;  // positions, output bias, and for translation the decoder's start
   bool guided = false;     // with guided alignment
+  bool r_drop = false;
+  float layer_drop = 0;
 };
 
 ModelConfig config_of(const Case& c) {
@@ -43,6 +45,8 @@ class ModelCase : public testing::TestWithParam<Case> {
  protected:
   ModelCase() : run_(GetParam().backend, config_of(GetParam()), test_vocabulary) {
     if (GetParam().guided) run_.model().set_guided_alignment(0.7f);
+    if (GetParam().r_drop) run_.model().set_r_drop(3);
+    run_.drop_layers(GetParam().layer_drop);
   }
   static std::vector<Pair> pairs() { return GetParam().guided ? aligned_pairs() : test_pairs(); }
   ModelRun run_;
@@ -68,6 +72,19 @@ std::vector<Case> all_cases() {
     cases.push_back({backend, NormPosition::pre, TiedEmbeddings::all, 0.25, true, Activation::relu, true});
     for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
       cases.push_back({.backend = backend, .norm = norm, .tied = TiedEmbeddings::all, .dropout = 0.25, .guided = true});
+      for (const bool language_model : {false, true}) {
+        Case c{.backend = backend, .norm = norm, .tied = TiedEmbeddings::all, .dropout = 0.25};
+        c.language_model = language_model;
+        c.layer_drop = 0.5f;
+        cases.push_back(c);
+        c.r_drop = true;
+        cases.push_back(c);
+        c.layer_drop = 0;
+        c.guided = !language_model;
+        c.tied = TiedEmbeddings::none;
+        c.activation = Activation::gelu;  // ReLU's kinks are many where both passes have them
+        cases.push_back(c);
+      }
     }
   }
   return cases;
@@ -78,7 +95,8 @@ std::string name_of(const Case& c) {
   return c.backend + (c.norm == NormPosition::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
          (c.dropout > 0 ? "_dropout" : "") + (c.language_model ? "_language_model" : "") +
          (c.activation == Activation::relu ? "" : "_" + std::string(name_of(c.activation))) +
-         (c.as_marian ? "_as_marian" : "") + (c.guided ? "_guided" : "");
+         (c.as_marian ? "_as_marian" : "") + (c.guided ? "_guided" : "") + (c.r_drop ? "_r_drop" : "") +
+         (c.layer_drop > 0 ? "_layer_drop" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelCase, testing::ValuesIn(all_cases()),
@@ -170,6 +188,7 @@ TEST_P(ModelCase, NamesEveryParameterBeforeItIsRead) {
     UnnamedWeights reads(run_.parameters());
     Context pass = run_.context(training);
     pass.before_read = [&](const Parameter& parameter) { reads.name(parameter); };
+    pass.layer_drop = 0;
     const DeviceBatch batch(run_.backend(), pass.saved, packed);
     run_.backend().observe(&reads);
     if (training) {
@@ -187,7 +206,8 @@ TEST_P(ModelCase, NamesEveryParameterBeforeItIsRead) {
 double loss_of(ModelRun& run, const PackedBatch& batch) {
   const LossSums sums = run.accumulate(batch, 1);
   const double guided = static_cast<double>(run.model().guided_alignment()) * sums.alignment;
-  return (sums.loss + guided) / static_cast<double>(batch.target_out.size());
+  const double r_drop = static_cast<double>(run.model().r_drop()) * sums.r_drop;
+  return (sums.loss + guided + r_drop) / static_cast<double>(batch.target_out.size());
 }
 
 // All passes use the same dropout key, so the differences are of the function that backward differentiates. A large
@@ -247,6 +267,8 @@ TEST_P(ModelCase, GradientsAddUpOverMicroBatches) {
   EXPECT_NEAR(sums.nll, expected.nll, 1e-5 * expected.nll);
   EXPECT_NEAR(sums.alignment, expected.alignment, 1e-5 * expected.alignment);
   EXPECT_EQ(expected.alignment > 0, GetParam().guided);
+  EXPECT_NEAR(sums.r_drop, expected.r_drop, 1e-5 * expected.r_drop);
+  EXPECT_EQ(expected.r_drop > 0, GetParam().r_drop);
   EXPECT_EQ(sums.correct, expected.correct);
   EXPECT_EQ(sums.tokens, expected.tokens);
   EXPECT_LT(relative_distance(run_.gradients(), expected_gradients), 1e-5);
@@ -289,6 +311,7 @@ TEST_P(ModelCase, EvaluatesWithoutDropoutOrGradients) {
   const LossSums sums = run_.evaluate(batch);
   EXPECT_EQ(length_of(run_.gradients()), 0);
   run_.model().set_guided_alignment(0);  // not part of an evaluation
+  run_.model().set_r_drop(0);
   const double training = loss_of(run_, batch) * sums.tokens;
   if (GetParam().dropout > 0) {
     EXPECT_GT(std::abs(training - sums.loss), 1e-3);

@@ -21,11 +21,14 @@ TEST_P(AdamTest, EqualsReferenceOverSteps) {
                   .v = tensors.zeros({count}, DType::f32),
                   .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
                   .squares = squares,
+                  .average = tensors.normal({count}, DType::f32),
                   .clip_norm = 1,
                   .learning_rate = 0.01f,
-                  .weight_decay = 0.1f};
+                  .weight_decay = 0.1f,
+                  .average_rate = 0.3f};
     for (op.step = 1; op.step <= 3; ++op.step) {
-      expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
+      expect_as_reference(
+          op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute, &AdamUpdate::average});
     }
   }
 }
@@ -54,6 +57,7 @@ TEST_P(AdamTest, ChangesNothingIfASquareIsNotFinite) {
   const Tensor master = tensors.normal({count}, DType::f32), m = tensors.normal({count}, DType::f32);
   const Tensor v = tensors.normal({count}, DType::f32), old_compute = tensors.copy(compute);
   const Tensor old_master = tensors.copy(master), old_m = tensors.copy(m), old_v = tensors.copy(v);
+  const Tensor average = tensors.normal({count}, DType::f32), old_average = tensors.copy(average);
   for (const double clip_norm : {0.0, 1.0}) {
     for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       squares.as<float>()[699] = bad;
@@ -63,8 +67,11 @@ TEST_P(AdamTest, ChangesNothingIfASquareIsNotFinite) {
                              .v = v,
                              .compute = compute,
                              .squares = squares,
+                             .average = average,
                              .clip_norm = clip_norm,
-                             .learning_rate = 0.01f});
+                             .learning_rate = 0.01f,
+                             .average_rate = 0.1f});
+      EXPECT_TRUE(same_bits(average, old_average));
       EXPECT_TRUE(same_bits(master, old_master) && same_bits(compute, old_compute));
       EXPECT_TRUE(same_bits(m, old_m) && same_bits(v, old_v));
     }
@@ -84,10 +91,12 @@ TEST_P(AdamTest, TreatsEachBlockAsItSays) {
                   .v = tensors.zeros({count}, DType::f32),
                   .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
                   .treatment = treatment,
+                  .average = tensors.normal({count}, DType::f32),
                   .learning_rate = 0.01f,
-                  .weight_decay = 3};
+                  .weight_decay = 3,
+                  .average_rate = 0.5f};
     const Tensor before = tensors.copy(op.master), m = tensors.copy(op.m);
-    expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v});
+    expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::average});
     for (std::int64_t i = 0; i < count; ++i) {
       if (treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block] != AdamUpdate::frozen) continue;
       ASSERT_EQ(op.master.as<float>()[i], before.as<float>()[i]) << i;

@@ -276,6 +276,15 @@ TEST_F(CheckTest, LossesAndOptimizer) {
   const CrossEntropy loss{
       .logits = f32({4, 9}), .targets = i32(4), .loss = f32({4}), .nll = f32({4}), .correct = f32({3})};
   EXPECT_EQ(refusal(loss), "cross_entropy: correct has shape [3], logits [4, 9] needs [4]");
+  SymmetricDivergence apart{.first = f32({4, 9}),
+                            .second = f32({4, 8}),
+                            .targets = i32(4),
+                            .dfirst = f32({4, 9}),
+                            .dsecond = f32({4, 9}),
+                            .loss = f32({4})};
+  EXPECT_EQ(refusal(apart), "symmetric_divergence: second has shape [4, 8], first [4, 9] needs [4, 9]");
+  apart.second = apart.dfirst;
+  EXPECT_EQ(refusal(apart), "symmetric_divergence: dfirst overlaps second, it must not alias it");
   EXPECT_EQ(refusal(LogSoftmaxTopK{
                 .logits = f32({4, 9}), .scores = f32({4, 10}), .indices = tensors.zeros({4, 10}, DType::i32)}),
             "log_softmax_top_k: k is 10, 1 to 9 is needed");
@@ -290,6 +299,9 @@ TEST_F(CheckTest, LossesAndOptimizer) {
   EXPECT_EQ(refusal(adam), "adam_update: step is 0, at least 1 is needed");
   adam.squares = bf16({2});
   EXPECT_EQ(refusal(adam), "adam_update: squares is bf16, f32 is needed");
+  adam.average = f32({5});
+  EXPECT_EQ(refusal(adam), "adam_update: average has shape [5], master [6] needs [6]");
+  adam.average = Tensor();
   adam.squares = f32({2}), adam.clip_norm = -1;
   EXPECT_THAT(refusal(adam), testing::StartsWith("adam_update: clip_norm is -1, 0 to "));
   adam.clip_norm = 0, adam.v = f32({6}), adam.step = 1;

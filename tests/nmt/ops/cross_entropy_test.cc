@@ -71,6 +71,27 @@ TEST_P(CrossEntropyTest, ARowWithoutTargetGivesNothing) {
   }
 }
 
+/// Gradients are added; views may be strided, and a row without a target adds nothing.
+TEST_P(CrossEntropyTest, DivergenceEqualsReference) {
+  for (const auto& [rows, vocabulary] : {std::pair{1, 1}, {3, 7}, {5, 64}, {17, 1009}, {4, 4104}}) {
+    SymmetricDivergence op{.first = tensors.normal({rows, vocabulary}, type(), 2),
+                           .second = tensors.normal({rows, vocabulary}, type(), 2),
+                           .targets = tensors.integers(rows, vocabulary),
+                           .gradient_scale = 0.25f,
+                           .dfirst = tensors.normal({rows, vocabulary}, type()),
+                           .dsecond = tensors.normal({rows, vocabulary}, type()),
+                           .loss = tensors.zeros({rows}, DType::f32)};
+    expect_as_reference(op, {&SymmetricDivergence::loss, &SymmetricDivergence::dfirst, &SymmetricDivergence::dsecond});
+  }
+  expect_as_reference(SymmetricDivergence{.first = tensors.strided(4, 37, type()),
+                                          .second = tensors.strided(4, 37, type()),
+                                          .targets = tensors.list({CrossEntropy::no_target, 2, 3, 4}),
+                                          .dfirst = tensors.strided(4, 37, type()),
+                                          .dsecond = tensors.strided(4, 37, type()),
+                                          .loss = tensors.zeros({4}, DType::f32)},
+                      {&SymmetricDivergence::loss, &SymmetricDivergence::dfirst, &SymmetricDivergence::dsecond});
+}
+
 TEST_P(CrossEntropyTest, LargeLogitsStayFinite) {
   const Tensor logits = tensors.normal({2, 50}, type(), 1e4);
   expect_as_reference(CrossEntropy{.logits = logits,

@@ -110,6 +110,19 @@ TEST(ReferenceGradient, Attention) {
   }
 }
 
+TEST(ReferenceGradient, SymmetricDivergence) {
+  Matrix targets(1, 3);
+  targets.values = {6, -1, 3};
+  const Matrix first = random(3, 7, 1), second = random(3, 7, 2), ones(1, 3, 1.0);
+  const auto loss = [&](const Matrix& a, const Matrix& b) {
+    return dot(ones, symmetric_divergence(a, b, targets).loss);
+  };
+  const Divergence divergence = symmetric_divergence(first, second, targets);
+  expect_gradient(divergence.dfirst, first, [&](const Matrix& at) { return loss(at, second); });
+  expect_gradient(divergence.dsecond, second, [&](const Matrix& at) { return loss(first, at); });
+  EXPECT_EQ(loss(first, first), 0);
+}
+
 TEST(ReferenceGradient, CrossEntropy) {
   Matrix targets(1, 3);
   targets.values = {6, 0, 3};

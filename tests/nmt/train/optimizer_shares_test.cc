@@ -60,14 +60,27 @@ TEST(OptimizerShares, GiveTheSameBitsAsWholeCopies) {
   }
 }
 
+/// The root of the weights' digest, and the bytes of the moments.
+std::pair<std::string, std::string> state_of(const std::filesystem::path& folder) {
+  const Checkpoint checkpoint = load_checkpoint(folder).value();
+  std::string moments;
+  const TensorFiles files = checkpoint.optimizer();
+  for (const std::string& name : files.names()) {
+    const ConstTensor tensor = files.tensor(name);
+    moments.append(tensor.as<char>(), tensor.bytes());
+  }
+  return {checkpoint.weights_digest.root, moments};
+}
+
 /// The collectives of threads add in the order of ranks, so that hosts change no bit.
 TEST(OptimizerShares, ResumeFromWholeCopiesAndOtherHostsAndBack) {
   using enum OptimizerPlacement;
   for (const DType precision : {DType::f32, DType::bf16}) {
     TrainConfig config = config_of_shares(precision, replicated);
     config.training.stop_after = "9u";
-    const std::vector<StepRecord> expected = train_hosts(config, 4, 2)[0].steps;
-    const TemporaryFolder folder;
+    config.training.ema = 0.9;
+    const TemporaryFolder folder, unbroken;
+    const std::vector<StepRecord> expected = train_hosts(config, 4, 2, unbroken.path())[0].steps;
     std::vector<StepRecord> found;
     for (const Part& part :
          {Part{"2u", sharded, 2, false}, Part{"4u", replicated, 4, false}, Part{"5u", sharded, 4, true},
@@ -81,26 +94,16 @@ TEST(OptimizerShares, ResumeFromWholeCopiesAndOtherHostsAndBack) {
       found.insert(found.end(), ranks[0].steps.begin(), ranks[0].steps.end());
     }
     expect_same_updates(found, expected);
+    EXPECT_TRUE(state_of(folder / "update-00000009") == state_of(unbroken / "update-00000009"));
   }
-}
-
-/// The root of the weights' digest, and the bytes of the moments.
-std::pair<std::string, std::string> state_of(const std::filesystem::path& folder) {
-  const Checkpoint checkpoint = load_checkpoint(folder).value();
-  std::string moments;
-  const TensorFiles files = checkpoint.optimizer();
-  for (const std::string& name : files.names()) {
-    const ConstTensor tensor = files.tensor(name);
-    moments.append(tensor.as<char>(), tensor.bytes());
-  }
-  return {checkpoint.weights_digest.root, moments};
 }
 
 /// The state of update 2 travels beside updates 3 and 4, which change it.
 TEST(OptimizerShares, WriteTheSameCheckpoints) {
-  for (const bool shards : {false, true}) {
+  for (const auto& [shards, ema] : {std::pair{false, 0.0}, {true, 0.0}, {false, 0.9}, {true, 0.9}}) {
     const TemporaryFolder whole, gathered;
     TrainConfig config = config_of_shares(DType::bf16, OptimizerPlacement::replicated);
+    config.training.ema = ema;
     config.checkpoint.every = "2u";
     config.checkpoint.keep_last = 2;
     config.checkpoint.sharded = shards;
@@ -114,12 +117,50 @@ TEST(OptimizerShares, WriteTheSameCheckpoints) {
   }
 }
 
+/// The values of a tensor.
+std::vector<float> values_of(Backend& backend, ConstTensor tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+  backend.download(tensor, values.data());
+  return values;
+}
+
+/// Passes read the average on every rank after an exchange, and the weights after another.
+TEST(OptimizerShares, ExchangeTheirPartsOfTheAverage) {
+  for (const OptimizerPlacement optimizer : {OptimizerPlacement::replicated, OptimizerPlacement::sharded}) {
+    TrainConfig config = config_of_shares(DType::f32, optimizer);
+    config.training.ema = 0.9;
+    ThreadGroup group(4, true, 2);
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      ranks.emplace_back([&, rank] {
+        const auto communicator = group.rank(rank);
+        const auto backend = make_cpu_backend(1);
+        ModelReplica replica(config, pieces, *backend, *communicator);
+        replica.initialize(3);
+        const Tensor weights = replica.model.parameters().masters();
+        const std::vector<float> before = values_of(*backend, weights);
+        std::vector<float> averages(before.size());
+        for (std::size_t i = 0; i < averages.size(); ++i) averages[i] = static_cast<float>(i % 1000);
+        replica.sharding.write_moment(*replica.adam.average(), rank == 0 ? averages : std::vector<float>());
+        replica.exchange_average();
+        EXPECT_TRUE(values_of(*backend, weights) == averages) << rank;
+        replica.exchange_average();
+        EXPECT_TRUE(values_of(*backend, weights) == before) << rank;
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+  }
+}
+
 TEST(OptimizerShares, AreCountedInTheRecordsOfMemory) {
-  const auto memory = [](OptimizerPlacement optimizer) {
+  const auto memory = [](OptimizerPlacement optimizer, double ema = 0) {
     TrainConfig config = config_of_shares(DType::bf16, optimizer);
     config.optimizer.adam.weight_decay = 0;  // whose treatments are whole
+    config.training.ema = ema;
     return train_hosts(config, 4, 2)[0].steps.back().memory_bytes;
   };
+  const auto averages = memory(OptimizerPlacement::sharded, 0.9);
+  EXPECT_EQ(averages.at("moments"), memory(OptimizerPlacement::sharded).at("moments") * 3 / 2);
   const auto whole = memory(OptimizerPlacement::replicated), shares = memory(OptimizerPlacement::sharded);
   EXPECT_EQ(shares.at("moments"), whole.at("moments") / 4) << "those of a rank, not of its host";
   EXPECT_EQ(shares.at("weights"), whole.at("weights") * 2 / 3) << "4 and 2 bytes of each become 2 and 2";

@@ -88,7 +88,7 @@ class WeightsAtLosses final : public ThreadCommunicator {
   WeightsAtLosses(ThreadGroup& group, Backend& backend) : ThreadCommunicator(group, 0), backend_(backend) {}
   void sum(std::vector<double>& values) override {
     ThreadCommunicator::sum(values);
-    constexpr std::size_t sums_of_an_update = 13;  // losses, votes, time and entropy
+    constexpr std::size_t sums_of_an_update = 14;  // losses, votes, time and entropy
     if (values.size() == sums_of_an_update) seen.push_back(downloaded(backend_, model->parameters().masters()));
   }
   const Model* model = nullptr;
@@ -123,6 +123,7 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
   if (device == "cuda" && !find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   const Corpus corpus = sentences_of_one_length();
   TrainConfig config = updates_of_one_shape();
+  config.training.r_drop = 1;
   const std::vector<StepRecord> given = train_alone(config, corpus, device);
   config.training.cuda_graphs = true;
   const std::vector<StepRecord> repeated = train_alone(config, corpus, device);
@@ -130,6 +131,7 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     EXPECT_EQ(repeated[i].loss, given[i].loss) << i + 1;
     EXPECT_EQ(repeated[i].alignment_loss, given[i].alignment_loss) << i + 1;
+    EXPECT_EQ(repeated[i].r_drop_loss, given[i].r_drop_loss) << i + 1;
     EXPECT_EQ(repeated[i].weights_digest, given[i].weights_digest) << i + 1;
     EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
     // One third of a whole pass counts as forward, and uploads before it count fully.
@@ -150,6 +152,8 @@ TEST(Passes, RepeatedAsGraphsOnTwoRanksChangeNothing) {
   const Corpus corpus = sentences_of_one_length();
   TrainConfig config = updates_of_one_shape();
   config.data.tokens_per_update = 128;
+  config.training.guided_alignment = 0;
+  config.training.layer_drop = 0.5;  // several recordings
   const auto given = train_pair(config, corpus);
   config.training.cuda_graphs = true;
   const auto repeated = train_pair(config, corpus);

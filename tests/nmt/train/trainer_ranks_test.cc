@@ -31,25 +31,31 @@ TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
 }
 
 /// The collectives of threads add in the order of ranks, which is a tree for two ranks and in shared memory.
-class TrainerByUnits : public testing::TestWithParam<const char*> {};
+class TrainerByUnits : public testing::TestWithParam<const char*> {
+ protected:
+  static TrainConfig config() {
+    TrainConfig config = small_config();
+    config.training.stop_after = "3u";
+    config.training.reproducible = Reproducible::ranks;
+    config.training.freeze = "*norm*";
+    config.model.attention_dropout = config.model.activation_dropout = 0.1;
+    config.data.micro_batch_tokens = 16;
+    config.communication.all_reduce = AllReduceAlgorithm::ring;  // for make_gradient_comm(): not NCCL
+    if (std::string(GetParam()) == "emulated") {                 // slow
+      config.training.stop_after = "1u";
+      config.training.units = 4;
+      config.data.tokens_per_update = 60;
+      config.model.encoder_layers = config.model.decoder_layers = 1;
+    }
+    return config;
+  }
+};
 
 TEST_P(TrainerByUnits, GivesTheSameBitsForEveryNumberOfRanks) {
   FakeNccl::reset();
-  TrainConfig config = small_config();
-  config.training.stop_after = "3u";
-  config.training.reproducible = Reproducible::ranks;
-  config.training.freeze = "*norm*";
+  TrainConfig config = TrainerByUnits::config();
   config.training.guided_alignment = 0.2;
-  config.model.attention_dropout = config.model.activation_dropout = 0.1;
-  config.data.micro_batch_tokens = 16;
-  config.communication.all_reduce = AllReduceAlgorithm::ring;  // for make_gradient_comm(): not NCCL
   const std::string device = GetParam();
-  if (device == "emulated") {  // slow
-    config.training.stop_after = "1u";
-    config.training.units = 4;
-    config.data.tokens_per_update = 60;
-    config.model.encoder_layers = config.model.decoder_layers = 1;
-  }
   const std::vector<StepRecord> one = train_steps(config, 1, {}, false, device);
   ASSERT_GE(one.size(), 1U);
   EXPECT_GT(one[0].gradient_norm, 0);
@@ -58,6 +64,22 @@ TEST_P(TrainerByUnits, GivesTheSameBitsForEveryNumberOfRanks) {
   if (device != "cpu") return;
   for (const int ranks : {2, 4, 8}) expect_same_updates(train_steps(config, ranks, {}, true), one);
 }
+TEST_P(TrainerByUnits, RegularisersGiveTheSameBitsForEveryNumberOfRanks) {
+  FakeNccl::reset();
+  TrainConfig config = TrainerByUnits::config();
+  config.training.ema = 0.9;
+  config.training.r_drop = 2;
+  config.training.layer_drop = 0.3;
+  config.training.source_word_dropout = config.training.target_word_dropout = 0.2;
+  const std::string device = GetParam();
+  const std::vector<StepRecord> one = train_steps(config, 1, {}, false, device);
+  ASSERT_GE(one.size(), 1U);
+  EXPECT_GT(one[0].r_drop_loss, 0);
+  expect_same_updates(train_steps(config, 2, {}, false, device), one);
+  if (device != "cpu") return;
+  for (const int ranks : {2, 4}) expect_same_updates(train_steps(config, ranks, {}, true), one);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, TrainerByUnits, testing::Values("cpu", "closed", "emulated"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
@@ -104,6 +126,7 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
     SCOPED_TRACE(fmt::format("{} ranks, {} tokens, micro-batches of {}", ranks, tokens, micro_batch));
     config.data.tokens_per_update = tokens;  // 15: less than one sentence per rank
     config.data.micro_batch_tokens = micro_batch;
+    config.training.r_drop = micro_batch > 0 ? 1 : 0;
     config.communication.all_reduce = AllReduceAlgorithm::ring;
     const std::vector<Collector> whole = train_all_ranks(config, ranks, {}, false, "closed", vocabulary);
     config.communication.all_reduce = AllReduceAlgorithm::nccl;

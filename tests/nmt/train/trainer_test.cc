@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "nmt/train/checkpointing/training_state.h"
 #include "tests/nmt/checkpoint/poison.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/train_ranks.h"
@@ -51,6 +52,103 @@ TEST(Trainer, GuidedAlignmentIsLearnt) {
   train_steps(config, 1, folder.path());
   config.training.stop_after = "250u";
   expect_same_updates(train_steps(config, 1, folder.path()), {whole.begin() + 50, whole.end()});
+}
+
+/// Each changes training, learns, and resumes with the same bits, by itself and with the others.
+TEST(Trainer, RegularisersLearnAndResume) {
+  using Key = double TrainingConfig::*;
+  const std::vector<Key> keys = {&TrainingConfig::r_drop, &TrainingConfig::layer_drop,
+                                 &TrainingConfig::source_word_dropout, &TrainingConfig::target_word_dropout};
+  std::vector<std::vector<Key>> cases = {keys};
+  for (const Key key : keys) cases.push_back({key});
+  TrainConfig plain = small_config();
+  plain.training.stop_after = "40u";
+  const std::string unregularised = train_steps(plain, 1).back().weights_digest;
+  for (const std::vector<Key>& some : cases) {
+    TrainConfig config = plain;
+    for (const Key key : some) config.training.*key = key == &TrainingConfig::r_drop ? 1 : 0.2;
+    const std::vector<StepRecord> whole = train_steps(config, 1);
+    EXPECT_NE(whole.back().weights_digest, unregularised);
+    EXPECT_LT(whole.back().nll, whole.front().nll - 0.05);
+    EXPECT_EQ(std::isnan(whole.back().r_drop_loss), config.training.r_drop == 0);
+    EXPECT_EQ(whole.back().update_target_tokens, train_steps(plain, 1).back().update_target_tokens);
+    const TemporaryFolder folder;
+    config.training.stop_after = "13u";
+    train_steps(config, 1, folder.path());
+    config.training.stop_after = "40u";
+    expect_same_updates(train_steps(config, 1, folder.path()), {whole.begin() + 13, whole.end()});
+  }
+}
+
+/// The elements of a checkpoint's weights, or of the tensors among its moments whose names begin with `prefix`.
+std::vector<float> elements_of(const fs::path& folder, const std::string& prefix = "") {
+  const Checkpoint checkpoint = load_checkpoint(folder).value();
+  const TensorFiles weights = checkpoint.weights(), moments = checkpoint.optimizer();
+  std::vector<float> elements;
+  for (const std::string& name : weights.names()) {
+    const ConstTensor tensor = prefix.empty() ? weights.tensor(name) : moments.tensor(prefix + name);
+    elements.insert(elements.end(), tensor.as<float>(), tensor.as<float>() + tensor.shape.elements());
+  }
+  return elements;
+}
+
+fs::path folder_of(const TemporaryFolder& run, int update) {
+  return run / checkpoint_name(update);
+}
+
+/// decay_t is (1 + t) / (10 + t) in the first updates and 0.3 from the fourth on.
+TEST(Trainer, CheckpointsHaveTheMovingAverageBesideTheWeights) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "6u";
+  config.checkpoint.every = "1u";
+  config.checkpoint.keep_last = 10;
+  const TemporaryFolder plain, averaged;
+  const std::vector<StepRecord> expected = train_steps(config, 1, plain.path());
+  config.training.ema = 0.3;
+  expect_same_updates(train_steps(config, 1, averaged.path()), expected);
+  for (int update = 2; update <= 6; ++update) {
+    const std::vector<float> weights = elements_of(folder_of(plain, update)),
+                             before = elements_of(folder_of(averaged, update - 1)),
+                             now = elements_of(folder_of(averaged, update));
+    EXPECT_TRUE(elements_of(folder_of(averaged, update), raw_weight_prefix) == weights) << update;
+    const double decay = std::min(0.3, (1.0 + update) / (10.0 + update));
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const double old = static_cast<double>(before[i]);
+      ASSERT_NEAR(static_cast<double>(now[i]), old + (1 - decay) * (static_cast<double>(weights[i]) - old), 1e-6);
+    }
+  }
+}
+
+/// A run goes on with its weights, not with their average, whether it keeps one or not. An average that begins late
+/// begins with the weights.
+TEST(Trainer, AnAverageResumesEndsAndBeginsAnew) {
+  for (const int ranks : {1, 2}) {
+    TrainConfig config = small_config();
+    config.training.stop_after = "8u";
+    const std::vector<StepRecord> expected = train_steps(config, ranks);
+    config.training.ema = 0.9;
+    const TemporaryFolder unbroken, folder;
+    train_steps(config, ranks, unbroken.path());
+    std::vector<StepRecord> found;
+    for (const auto& [end, ema] : {std::pair{"3u", 0.9}, {"8u", 0.9}}) {
+      config.training.stop_after = end;
+      config.training.ema = ema;
+      for (StepRecord& step : train_steps(config, ranks, folder.path(), true)) found.push_back(std::move(step));
+    }
+    expect_same_updates(found, expected);
+    for (const char* prefix : {"", raw_weight_prefix}) {
+      EXPECT_TRUE(elements_of(folder_of(folder, 8), prefix) == elements_of(folder_of(unbroken, 8), prefix));
+    }
+    const TemporaryFolder changing;
+    found.clear();
+    for (const auto& [end, ema] : {std::pair{"2u", 0.9}, {"4u", 0.0}, {"8u", 0.9}}) {
+      config.training.stop_after = end;
+      config.training.ema = ema;
+      for (StepRecord& step : train_steps(config, ranks, changing.path())) found.push_back(std::move(step));
+    }
+    expect_same_updates(found, expected);
+    EXPECT_TRUE(elements_of(folder_of(changing, 8)) != elements_of(folder_of(unbroken, 8)));
+  }
 }
 
 /// In percent, the schedule ends with the training, and a resumed run goes on with it.

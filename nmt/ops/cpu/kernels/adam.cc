@@ -142,12 +142,13 @@ struct Step {
         v_correction(broadcast(correction(op.beta2, op.step))),
         rate(broadcast(-op.learning_rate * correction(op.beta1, op.step))),
         eps(broadcast(op.eps)),
-        keep(broadcast(1 - op.learning_rate * op.weight_decay)) {}
+        keep(broadcast(1 - op.learning_rate * op.weight_decay)),
+        average_rate(broadcast(op.average_rate)) {}
 
   static float correction(float beta, std::int64_t step) {
     return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
   }
-  Vec16f scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
+  Vec16f scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep, average_rate;
 };
 
 /// NaN: skip the update.
@@ -165,6 +166,7 @@ class AdamPass {
         masters_(op.master.as<float>()),
         first_(op.m.as<float>()),
         second_(op.v.as<float>()),
+        average_(op.average ? op.average.as<float>() : nullptr),
         gradient_(op.gradient.as<float>()),
         compute_(op.compute),
         step_(op, factor) {}
@@ -178,13 +180,22 @@ class AdamPass {
       const Vec16f keep = treatment == AdamUpdate::decayed ? step_.keep : broadcast(1);
       const AdamPass pass = *this;  // copies that no store to the arrays can change stay in registers
       Counter sums = counter;
-      for_lanes(elements, [&](std::int64_t place, auto mask) { pass.update_lanes(from + place, mask, keep, sums); });
+      const auto update_all = [&](auto averages) {
+        for_lanes(elements, [&](std::int64_t place, auto mask) {
+          pass.update_lanes<averages.value>(from + place, mask, keep, sums);
+        });
+      };
+      if (average_ != nullptr) {
+        update_all(std::true_type());
+      } else {
+        update_all(std::false_type());
+      }
       counter = sums;
     });
   }
 
  private:
-  template <class Which, class Counter>
+  template <bool averages, class Which, class Counter>
   [[gnu::always_inline]] void update_lanes(std::int64_t i, Which mask, Vec16f keep, Counter& counter) const {
     const Vec16f gradient = load_lanes(gradient_ + i, mask), g = gradient * step_.scale;
     const Vec16f m = fused(load_lanes(first_ + i, mask), step_.beta1, g * step_.rest1);
@@ -196,11 +207,15 @@ class AdamPass {
     const Vec16f master = fused(direction, step_.rate, before * keep);
     store_lanes(masters_ + i, master, mask);
     compute_.store(i, master, mask, counter.line_begins(i));
+    if constexpr (averages) {
+      const Vec16f average = load_lanes(average_ + i, mask);
+      store_lanes(average_ + i, fused(master - average, step_.average_rate, average), mask);
+    }
     counter.count(before, master, gradient, mask);
   }
 
   const AdamUpdate& op_;
-  float *masters_, *first_, *second_;
+  float *masters_, *first_, *second_, *average_;
   const float* gradient_;
   Compute compute_;
   Step step_;

@@ -124,6 +124,56 @@ void row_loss(const CrossEntropy& op, std::int64_t row) {
   gradient[target] = rounded<T>(op.gradient_scale * p - spread - op.gradient_scale * (1 - op.smoothing));
 }
 
+/// Log-probabilities of a row: x - largest - log_sum.
+struct RowOfLogits {
+  template <class T>
+  RowOfLogits(const T* x, std::int64_t width) {
+    const RowSums sums = sums_of_row(x, width);
+    less = broadcast(sums.largest);
+    log_sum = broadcast(static_cast<float>(std::log(sums.exponentials)));
+  }
+  Vec16f log_p(Vec16f x) const { return (x - less) - log_sum; }
+  Vec16f less, log_sum;
+};
+
+Vec16f exponential(Vec16f x) {
+  return power_of_two(x * broadcast(std::numbers::log2e_v<float>));
+}
+
+template <class T>
+void row_divergence(const SymmetricDivergence& op, std::int64_t row) {
+  op.loss.as<float>()[row] = 0;
+  if (op.targets.as<std::int32_t>()[row] == CrossEntropy::no_target) return;
+  const std::int64_t width = op.first.shape[1];
+  const T* x = op.first.as<T>() + row * op.first.row_stride;
+  const T* y = op.second.as<T>() + row * op.second.row_stride;
+  const RowOfLogits first(x, width), second(y, width);
+  double from_first = 0, from_second = 0;  // KL(p || q), KL(q || p)
+  for_blocks(width, [&](std::int64_t begin, std::int64_t end) {
+    Vec16f of_p = broadcast(0), of_q = broadcast(0);
+    for_lanes(end - begin, [&](std::int64_t i, auto mask) {
+      const Vec16f log_p = first.log_p(load_lanes(x + begin + i, mask));
+      const Vec16f log_q = second.log_p(load_lanes(y + begin + i, mask));
+      of_p = of_p + select(mask, exponential(log_p) * (log_p - log_q));
+      of_q = of_q + select(mask, exponential(log_q) * (log_q - log_p));
+    });
+    from_first += static_cast<double>(sum_of_lanes(of_p));
+    from_second += static_cast<double>(sum_of_lanes(of_q));
+  });
+  op.loss.as<float>()[row] = static_cast<float>(from_first + from_second);
+  T* dx = op.dfirst.as<T>() + row * op.dfirst.row_stride;
+  T* dy = op.dsecond.as<T>() + row * op.dsecond.row_stride;
+  const Vec16f scale = broadcast(op.gradient_scale), mean_p = broadcast(static_cast<float>(from_first)),
+               mean_q = broadcast(static_cast<float>(from_second));
+  for_lanes(width, [&](std::int64_t i, auto mask) {
+    const Vec16f log_p = first.log_p(load_lanes(x + i, mask)), log_q = second.log_p(load_lanes(y + i, mask));
+    const Vec16f p = exponential(log_p), q = exponential(log_q), difference = log_p - log_q;
+    const Vec16f to_x = p * (difference - mean_p) + (p - q), to_y = (q - p) - q * (difference + mean_q);
+    store_lanes(dx + i, multiply_add(to_x, scale, load_lanes(dx + i, mask)), mask);
+    store_lanes(dy + i, multiply_add(to_y, scale, load_lanes(dy + i, mask)), mask);
+  });
+}
+
 /// The k best so far, in falling order. Offered in rising order of index, so an equal score stays behind.
 class Best {
  public:
@@ -181,6 +231,14 @@ void run(const CrossEntropy& op, CpuContext& context) {
   with_float_type(op.logits.dtype, [&](auto tag) {
 #pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) row_loss<decltype(tag)>(op, row);
+  });
+}
+
+void run(const SymmetricDivergence& op, CpuContext& context) {
+  const std::int64_t rows = op.first.shape[0], width = op.first.shape[1];
+  with_float_type(op.first.dtype, [&](auto tag) {
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
+    for (std::int64_t row = 0; row < rows; ++row) row_divergence<decltype(tag)>(op, row);
   });
 }
 

@@ -38,6 +38,7 @@ const TOTALS = [PEAK, 'memory_bytes.process']; // not parts of a stack
 const BESIDE_LOSS: readonly Layer[] = [
   layer('entropy', 'entropy, training', 'gray'),
   layer('alignment_loss', 'alignment, training', 'gray'),
+  layer('r_drop_loss', 'R-Drop, training', 'gray'),
 ];
 
 function lossData(run: RunData, view: ViewState): ChartData {

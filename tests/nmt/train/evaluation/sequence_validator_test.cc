@@ -11,7 +11,9 @@
 #include "nmt/data/sequence_source.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/setup/task_data.h"
+#include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
+#include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/gssm_training.h"
 #include "tests/reference/closed_backend.h"
 
@@ -67,6 +69,45 @@ TEST(SequenceValidator, UnitsGiveTheSameBitsForEveryNumberOfRanks) {
     });
   }
   for (std::thread& rank : ranks) rank.join();
+}
+
+/// Validations score the weights that checkpoints have, and change no bit of training.
+TEST(SequenceValidator, ScoresTheAverageOfTheWeights) {
+  TrainConfig config = small_gssm_config();
+  config.training.stop_after = "4u";
+  config.validation.every = "2u";
+  std::vector<std::string> digests;
+  for (const double ema : {0.0, 0.9}) {
+    config.training.ema = ema;
+    const auto backend = make_closed_backend();
+    const auto communicator = make_single_communicator();
+    const TaskData data = open_task_data(config);
+    const auto held_out = open_held_out(config, "test");
+    const TemporaryFolder folder;
+    Collector records;
+    Checkpointer keeper(config, folder.path(), "", *backend, *communicator, records);
+    const StopRequest stop;
+    Trainer trainer({.config = config,
+                     .backend = *backend,
+                     .communicator = *communicator,
+                     .source = *data.source,
+                     .held_out = held_out.get(),
+                     .checkpoints = &keeper,
+                     .records = records,
+                     .stop = stop,
+                     .model_vocabulary = 8});
+    trainer.begin("r_00000000000000000000000000", 1);
+    trainer.run();
+    digests.push_back(records.steps.back().weights_digest);
+    const auto model = make_model(config.model, 8, 0.1f, parameter_memory_of(*backend), DType::f32);
+    read_weights(load_checkpoint(folder / checkpoint_name(4)).value().weights(), *model, *backend);
+    ActivationArenas arenas(*backend);
+    SequenceValidator validator(*held_out, {.backend = *backend, .communicator = *communicator, .arenas = arenas},
+                                rank_part(config, *communicator, 0), 1);
+    EXPECT_EQ(records.evaluations.size(), 2U);
+    EXPECT_EQ(records.evaluations.back().nll, validator.run(*model, false).nll) << ema;
+  }
+  EXPECT_EQ(digests[0], digests[1]);
 }
 
 TEST(TokenLosses, AddUpToTheLossOfTheBatch) {

@@ -163,6 +163,10 @@ TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
   for (const char* start : {"1e", "0u", "1.5u"}) {
     EXPECT_EQ(key_of({std::string("lab.trace.start=") + start}), "lab.trace.start") << start;
   }
+  EXPECT_EQ(key_of({"training.r_drop=1", "model.dropout=0"}), "training.r_drop");
+  EXPECT_EQ(key_of({"training.r_drop=1", "model.dropout=0", "training.layer_drop=0.1"}), "accepted");
+  EXPECT_EQ(key_of({"training.layer_drop=0.1", "training.guided_alignment=0.1"}), "training.layer_drop");
+  EXPECT_EQ(key_of({"training.r_drop=1", "training.guided_alignment=0.1"}), "accepted");
   EXPECT_EQ(key_of({"lab.parameters.window=2e"}), "lab.parameters.window");
   EXPECT_EQ(key_of({"lab.parameters.window=0.5u"}), "lab.parameters.window");
   EXPECT_EQ(key_of({"optimizer.schedule=linear", "optimizer.decay=2e"}), "optimizer.decay");

@@ -117,12 +117,14 @@ TEST(DryRun, BoundsAnEvaluationFromAbove) {
   EXPECT_GT(arenas.saved().peak_bytes(), need.saved * 9 / 10);
 }
 
-/// The estimate for a run equals the memory of an update.
+/// The estimate for a run equals the memory of an update, also with R-Drop's two passes and an average of the weights.
 TEST(EstimateMemory, EqualsTheMemoryOfAnUpdate) {
   constexpr std::int64_t ranks = 2, source = 130, target = 200;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const auto& [dtype, twice] : {std::pair{DType::f32, false}, {DType::bf16, false}, {DType::bf16, true}}) {
     TrainConfig config = small_config();
     config.training.precision = dtype;
+    config.training.r_drop = twice ? 2 : 0;
+    config.training.ema = twice ? 0.9 : 0;
     config.data.tokens_per_update = ranks * target;
     const MemoryEstimate estimate = estimate_memory(config, pieces, ranks, static_cast<double>(source) / target);
     EXPECT_EQ(estimate.source_tokens, source);
@@ -131,6 +133,7 @@ TEST(EstimateMemory, EqualsTheMemoryOfAnUpdate) {
     const auto backend = make_cpu_backend(1);
     Transformer model(config.model, pieces, 0.1f, *backend, dtype);
     model.initialize(*backend, 1);
+    model.set_r_drop(static_cast<float>(config.training.r_drop));
     ActivationArenas arenas(*backend);
     Context context = arenas.begin(dtype);
     context.training = true;
@@ -140,7 +143,7 @@ TEST(EstimateMemory, EqualsTheMemoryOfAnUpdate) {
     EXPECT_EQ(estimate.parameters, parameters);
     EXPECT_EQ(estimate.weights, parameters * (dtype == DType::bf16 ? 6 : 4));
     EXPECT_EQ(estimate.gradients, parameters * 4);
-    EXPECT_EQ(estimate.moments, parameters * 8);
+    EXPECT_EQ(estimate.moments, parameters * (twice ? 12 : 8));
     EXPECT_EQ(estimate.activations, static_cast<std::int64_t>(arenas.saved().peak_bytes()));
     EXPECT_EQ(estimate.scratch, static_cast<std::int64_t>(arenas.scratch().peak_bytes()));
     EXPECT_EQ(estimate.total(),
