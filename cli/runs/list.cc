@@ -111,8 +111,11 @@ void print_run(const json::object& run, const std::vector<json::object>& evals, 
   if (const json::object* health = get_object(run, "health")) print_health(*health, screen);
   line("attempt", attempt_text(run));
   line("profile", text_of(run, "profile"));
-  line("created", text_of(run, "created_at"));
+  const auto elapsed = get_number(run, "elapsed_seconds");
+  line("created", text_of(run, "created_at"));  // by the server's clock, all others by that of the records
+  line("started", elapsed ? text_of(run, "started_at") : "");
   line("finished", text_of(run, "finished_at"));
+  line("took", elapsed ? seconds_text(*elapsed) : "");
   line("ranks", grouped_text(get_number(run, "world_size")));
   line("hosts", joined(run, "hosts"));
   line("parameters", grouped_text(get_number(run, "parameters")));

@@ -48,6 +48,20 @@ void visit_columns(Row& transition, Column&& column) {
       "y.event = 'resume_requested' AND y.transition <= t.transition), 0))",
       transition.restarts);
   column("coalesce(l.max_restarts, 0)", transition.max_restarts);
+  column(
+      "CASE WHEN t.event = 'newer_attempt' THEN (SELECT count(*) FROM attempts a WHERE a.run = t.run AND a.attempt < "
+      "t.attempt AND a.outcome NOT IN ('finished', 'stopped')) ELSE 0 END",
+      transition.faults);
+  column(
+      "coalesce((SELECT outcome FROM attempts a WHERE a.run = t.run AND a.attempt < t.attempt ORDER BY a.attempt DESC "
+      "LIMIT 1), '')",
+      transition.outcome_before);
+  column(
+      "coalesce((SELECT coalesce(nullif(outcome_detail, ''), cause) FROM attempts a WHERE a.run = t.run AND a.attempt "
+      "< t.attempt ORDER BY a.attempt "
+      "DESC LIMIT 1), '')",
+      transition.detail_before);
+  column("t.event = 'newer_attempt'", transition.by_hand);
   column("coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = t.run AND rank = 0), 0)", transition.update);
 }
 
@@ -117,8 +131,9 @@ std::vector<AlertRow> lasting_alerts(Reader& reader, const std::string& run) {
 
 std::vector<UntoldTransition> untold_transitions(Reader& reader, std::int64_t limit) {
   static const std::string sql = select<UntoldTransition>(
-      "FROM transitions t JOIN runs r USING (run) LEFT JOIN launches l USING (run) WHERE told = 0 AND new_state IN "
-      "('restarting', 'failed', 'lost', 'succeeded') ORDER BY t.transition LIMIT ?");
+      "FROM transitions t JOIN runs r USING (run) LEFT JOIN launches l USING (run) WHERE told = 0 AND "
+      "(event = 'newer_attempt' OR new_state IN ('restarting', 'failed', 'lost', 'succeeded')) ORDER BY t.transition "
+      "LIMIT ?");
   return reader.database.prepare(sql).bind(limit).all<UntoldTransition>();
 }
 

@@ -33,7 +33,8 @@ const fetchSections = (): Promise<SectionsFile> => import('./run_sections');
 function fullRange(data: RunData, view: ViewState): Range {
   const { step, timeMs } = data.get('loss');
   const at = (row: number): number => xValue(data.axis, step.at(row) ?? 0, timeMs.at(row) ?? 0);
-  const last = view.range && data.run ? xValue(data.axis, data.run.update, Date.parse(data.run.updated_at)) : at(-1);
+  const endMs = data.startMs + 1000 * (data.run?.elapsed_seconds ?? 0);
+  const last = view.range && data.run ? xValue(data.axis, data.run.update, endMs) : at(-1);
   const from = view.x !== 'wall' ? 0 : view.range ? data.startMs / 1000 : at(0);
   return last > from ? [from, last] : [from, from + 1];
 }

@@ -199,7 +199,6 @@ function best(run: Run): HTMLElement {
 }
 
 function facts(data: RunData, run: Run, nowMs: number): string {
-  const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
   const ranks = run.world_size > 0 ? `${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'}` : '';
   const began = run.update > 0 || run.hosts.length > 0;
   const state = run.finished_at ? 'ran' : began ? 'running for' : 'waiting for';
@@ -207,7 +206,7 @@ function facts(data: RunData, run: Run, nowMs: number): string {
   return joined([
     `${ranks}${run.hosts.length > 0 ? ` on ${format.formatNames(run.hosts, 4)}` : ''}`,
     run.parameters > 0 && `${formatSi(run.parameters)} parameters`,
-    `${state} ${format.formatDuration((end - data.startMs) / 1000)}`,
+    `${state} ${format.formatDuration(runs.takenSeconds(run, data.runAtMs, nowMs))}`,
     began && `last record ${format.formatAge(age)}`,
     run.attempt > 1 && `attempt ${run.attempt}`,
   ]);
