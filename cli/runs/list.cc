@@ -64,6 +64,9 @@ std::string attempt_text(const json::object& run) {
   const auto attempt = get_number(run, "attempt");
   if (!attempt) return "";
   const auto restarts = get_number(run, "restarts"), most = get_number(run, "max_restarts");
+  if (restarts.value_or(0) > 0 && !most) {
+    return fmt::format("{} ({} after a fault)", grouped(*attempt), grouped(*restarts));
+  }
   if (!restarts || !most) return grouped(*attempt);
   return fmt::format("{} ({} of at most {} restarts)", grouped(*attempt), grouped(*restarts), grouped(*most));
 }

@@ -305,7 +305,7 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
                        {"archived", run.archived},
                        {"emulated", run.emulated},
                        {"deleted_at", time_or_null(run.deleted_ms)},
-                       {"restarts", integer_or_null(run.restarts)},
+                       {"restarts", run.restarts.value_or(run.faults)},
                        {"max_restarts", integer_or_null(run.max_restarts)},
                        {"update", run.last.step}};
   for (const char* key : {"epoch", "loss", "nll", "learning_rate", "step_ms"}) item[key] = run.last.value(key);

@@ -171,6 +171,8 @@ TEST_F(HealthTest, ARunStartedAgainByHandAfterAFaultSaysSo) {
   start(4);
   const std::string last = "last 2026-11-21T04:03:00.000Z: rank 1 on vm: no memory";
   EXPECT_EQ(headline(), "Started again 2 times after a fault, " + last);
+  EXPECT_EQ(get(run_path()).at("restarts"), 2);
+  EXPECT_TRUE(get(run_path()).at("max_restarts").is_null());
   say_in(4, 3, LifecycleRecord{.event = "finished", .detail = "finished: 240u of training"});
   EXPECT_EQ(headline(),
             "Finished at update 240 after 2 faults: 240u of training; last fault 2026-11-21T04:03:00.000Z: rank 1 on "
