@@ -254,8 +254,10 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
 export function runTiles(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
   const split = splitOf(data.verdict);
-  const detail = split ? `of a ${formatMs(split.updateMs)} update · ${split.basis}` : 'not measured yet';
-  const exposed = split ? formatPercent(split.exposed) : format.DASH;
+  const part = (key: string): string => formatPercent(split?.shares.get(key) ?? 0, 0);
+  const waits = `network ${part('network_wait_ms')}, other ranks ${part('straggler_wait_ms')}`;
+  const detail = split ? `${waits} of a ${formatMs(split.updateMs)} update · ${split.basis}` : 'not measured yet';
+  const exposed = split ? formatPercent(split.exposed, 0) : format.DASH;
   return h(
     'dl.tiles',
     progress(data, run, nowMs),
