@@ -31,6 +31,7 @@ void visit_columns(Row& alert, Column&& column) {
   column("cleared_ms", alert.cleared_ms);
   column("acknowledged_ms", alert.acknowledged_ms);
   column("acknowledged_by", alert.acknowledged_by);
+  column("reached", alert.update);
 }
 
 template <const_or_not<UntoldTransition> Row, class Column>
@@ -149,6 +150,12 @@ std::optional<RunAfterRow> find_run_after(Reader& reader, const std::string& run
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert) {
   static const std::string sql = insert_into<AlertRow>("alerts", "ON CONFLICT DO NOTHING RETURNING alert");
   alert.id = make_id('a');
+  alert.update = database
+                     .prepare(
+                         "SELECT coalesce((SELECT last_update FROM ranks k JOIN runs r ON r.run = k.run WHERE r.id = ? "
+                         "AND rank = 0 AND last_update > 0 ORDER BY k.attempt DESC LIMIT 1), 0)")
+                     .bind(alert.run)
+                     .value<std::int64_t>();
   Statement insert = database.prepare(sql);
   if (!insert.bind(alert).next(alert.number)) return std::nullopt;
   return alert;

@@ -26,6 +26,7 @@ struct AlertRow {
   std::int64_t raised_ms = 0;
   std::optional<std::int64_t> cleared_ms, acknowledged_ms;
   std::string acknowledged_by;
+  std::int64_t update = 0;  // rank 0's newest when it was raised, which raise_alert() finds; 0: none
 };
 
 /// A change of a run's state of which alert rules may tell: to restarting, failed, lost or succeeded, or an attempt

@@ -135,6 +135,7 @@ TEST(Alerts, TellOfRestartsFailuresAndEndsOnce) {
     ASSERT_EQ(alerts.size(), 2u);
     EXPECT_EQ(alerts[0].at("message"), "failed at update 40: rank 0 on vm was killed by signal 9");
     EXPECT_EQ(alerts[0].at("kind"), "failed");
+    EXPECT_EQ(alerts[0].at("update"), 40) << "the newest attempt has not trained";
     EXPECT_EQ(alerts[0].at("state"), "open");
     EXPECT_EQ(alerts[1].at("message"), "restart 1 of 3 at update 40: rank 1 on vm was killed by signal 9");
     EXPECT_EQ(alerts[1].at("kind"), "restarted");
