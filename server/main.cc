@@ -228,6 +228,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
                             [&service](const store::AlertRow& alert) { api::publish_alert(service, alert); });
   service.alerts = &alerts;
   service.audit.keep_for(std::int64_t{options.audit_days} * 86'400'000);
+  api::SpoolIntake spools(service);  // ends after the supervisor, which uses it first
   launch::ControlPlane control(store, control_options(options, store.folder()));
   connect_control(control, service, options);
   const std::string admin = make_admin_token(options, service, store.folder());
@@ -243,8 +244,8 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   service.translators = &translators;
   control.hear_until(
       [lanes = server.lanes()](const std::string& run) { return lanes->handled_until(http::Lane::heartbeat, run); });
-  api::SpoolIntake spools(service);
-  take_spools(spools);  // before runs are supervised: an attempt may have ended well while the server was away
+  // Before runs are supervised, as an attempt may have ended well while the server was away; requests need not wait.
+  control.begin_with([&spools] { take_spools(spools); });
   const RepeatingThread spool_thread("spools", std::chrono::minutes(1), [&spools] { spools.take(); });
   control.start(own_address(options, server.port(), true));  // before requests are served: they read its profiles
   http::AdmissionOptions admission = options.admission_options(service.tokens, service.audit);

@@ -149,7 +149,9 @@ std::int64_t lock_folders(const JobOptions& options, const std::filesystem::path
                                  .patience = std::chrono::seconds(options.take_over ? 0 : 5)};
   run_on_every_rank(communicator, [&] {
     if (communicator.rank() != 0) return;
-    opened.emplace(folder, RunFolder::Options{.run = options.run, .attempt = options.attempt, .lock = lock});
+    opened.emplace(folder,
+                   RunFolder::Options{
+                       .run = options.run, .attempt = options.attempt, .lock = lock, .server = options.server.address});
   });
   std::vector<HostFolder> folders;
   std::int64_t newest_attempt = 0;
@@ -190,7 +192,8 @@ void RunFolder::open(std::int64_t earlier_attempts, const std::string& host, con
     run_ = options_.run;
     attempt_ = options_.attempt;
   }
-  write_run_file(path_, {run_, attempt_, host, libraries});
+  write_run_file(path_,
+                 {.run = run_, .attempt = attempt_, .host = host, .libraries = libraries, .server = options_.server});
   if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken over this folder", path_.string()));
 }
 
@@ -247,8 +250,11 @@ RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::pat
   run_on_every_rank(communicator, [&] {
     if (communicator.local_rank() != 0) return;
     create_run_folder(folder);
-    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0],
-                            library_versions_from_json(shared.at("libraries"))});
+    write_run_file(folder, {.run = identity.run,
+                            .attempt = identity.attempt,
+                            .host = communicator.hosts()[0],
+                            .libraries = library_versions_from_json(shared.at("libraries")),
+                            .server = options.server.address});
   });
   return identity;
 }

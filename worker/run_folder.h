@@ -64,6 +64,7 @@ class RunFolder {
     std::string run;           // id set by a server; empty: the folder's id, or a new one
     std::int64_t attempt = 0;  // set together with `run`
     FolderLock::Options lock;
+    std::string server = {};  // RunFile::server
   };
 
   /// Creates and locks the folder. Call open() next. Throws UsageFailure if the folder is in use, Failure if it cannot

@@ -49,7 +49,8 @@ std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
                  .host = get_text(*object, "host"),
                  .libraries = libraries != nullptr ? library_versions_from_json(*libraries) : LibraryVersions(),
                  .end = get_text(*object, "end"),
-                 .detail = get_text(*object, "detail")};
+                 .detail = get_text(*object, "detail"),
+                 .server = get_text(*object, "server")};
 }
 
 void write_run_file(const std::filesystem::path& folder, const RunFile& content) {
@@ -58,6 +59,7 @@ void write_run_file(const std::filesystem::path& folder, const RunFile& content)
                       {"attempt", content.attempt},
                       {"host", content.host},
                       {"libraries", to_json(content.libraries)}};
+  if (!content.server.empty()) object["server"] = content.server;
   if (!content.end.empty()) {
     object["end"] = content.end;
     object["detail"] = content.detail;

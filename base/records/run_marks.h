@@ -31,6 +31,7 @@ struct RunFile {
   LibraryVersions libraries = {};  // of the attempt's rank 0; unknown in files of older workers
   std::string end = {};     // how training ended, as rank 0 says: "finished", "stopped" or "failed"; empty before
   std::string detail = {};  // more about the end, for people
+  std::string server = {};  // address to which the attempt reports; empty: to none, or written by an older worker
   bool operator==(const RunFile&) const = default;
 };
 

@@ -64,6 +64,9 @@ std::string attempt_text(const json::object& run) {
   const auto attempt = get_number(run, "attempt");
   if (!attempt) return "";
   const auto restarts = get_number(run, "restarts"), most = get_number(run, "max_restarts");
+  if (restarts.value_or(0) > 0 && !most) {
+    return fmt::format("{} ({} after a fault)", grouped(*attempt), grouped(*restarts));
+  }
   if (!restarts || !most) return grouped(*attempt);
   return fmt::format("{} ({} of at most {} restarts)", grouped(*attempt), grouped(*restarts), grouped(*most));
 }
@@ -111,8 +114,11 @@ void print_run(const json::object& run, const std::vector<json::object>& evals, 
   if (const json::object* health = get_object(run, "health")) print_health(*health, screen);
   line("attempt", attempt_text(run));
   line("profile", text_of(run, "profile"));
-  line("created", text_of(run, "created_at"));
+  const auto elapsed = get_number(run, "elapsed_seconds");
+  line("created", text_of(run, "created_at"));  // by the server's clock, all others by that of the records
+  line("started", elapsed ? text_of(run, "started_at") : "");
   line("finished", text_of(run, "finished_at"));
+  line("took", elapsed ? seconds_text(*elapsed) : "");
   line("ranks", grouped_text(get_number(run, "world_size")));
   line("hosts", joined(run, "hosts"));
   line("parameters", grouped_text(get_number(run, "parameters")));
@@ -271,8 +277,8 @@ void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const S
                {.title = "UPDATE", .right = true, .importance = 90},
                {.title = "DONE", .importance = 85},
                {.title = "EPOCH", .right = true, .importance = 20},
-               {.title = "LOSS", .right = true, .importance = 100},
-               {.title = "BLEU", .right = true, .importance = 100},
+               {.title = "LOSS", .right = true, .importance = 310},
+               {.title = "BLEU", .right = true, .importance = 300},
                {.title = "TOKENS/S", .right = true, .importance = 40},
                {.title = "RANKS", .right = true, .importance = 30},
                {.title = "LEFT", .right = true, .importance = 60},

@@ -1,6 +1,8 @@
 #include "cli/runs/table.h"
 
 #include <fmt/format.h>
+#include <unicode/uchar.h>
+#include <unicode/utf8.h>
 
 #include <algorithm>
 #include <boost/json/object.hpp>
@@ -104,17 +106,31 @@ std::size_t total(const std::vector<std::size_t>& shown, const std::vector<std::
 
 }  // namespace
 
+namespace {
+
+/// The columns that the character at `place` takes on a terminal; moves `place` behind it.
+std::size_t next_width(std::string_view text, std::size_t& place) {
+  UChar32 character = 0;
+  U8_NEXT_OR_FFFD(text.data(), place, text.size(), character);
+  if ((U_GET_GC_MASK(character) & (U_GC_MN_MASK | U_GC_ME_MASK | U_GC_CF_MASK)) != 0) return 0;
+  const auto width = static_cast<UEastAsianWidth>(u_getIntPropertyValue(character, UCHAR_EAST_ASIAN_WIDTH));
+  return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;
+}
+
+}  // namespace
+
 std::size_t text_width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
+  std::size_t width = 0;
+  for (std::size_t place = 0; place < text.size();) width += next_width(text, place);
+  return width;
 }
 
 std::string cut(const std::string& text, std::size_t width) {
   if (text_width(text) <= width) return text;
   std::size_t end = 0;
-  for (std::size_t seen = 0; seen + 1 < width; ++seen) {
-    ++end;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+  for (std::size_t place = 0, seen = 0; place < text.size(); end = place) {
+    seen += next_width(text, place);
+    if (seen + 1 > width) break;
   }
   return text.substr(0, end) + "…";
 }
@@ -129,7 +145,7 @@ std::vector<Table::Step> Table::steps(const std::vector<std::size_t>& shown) con
   std::vector<Step> steps;
   for (const std::size_t i : shown) {
     const Column& column = columns_[i];
-    if (column.importance < never_dropped) steps.push_back({column.importance, i, 0});
+    if (column.importance != never_dropped) steps.push_back({column.importance, i, 0});
     if (!column.shrinks) continue;
     steps.push_back({column.shrinks_at, i, column.comfortable});
     steps.push_back({never_dropped + column.shrinks_at, i, min_shrunk});

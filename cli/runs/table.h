@@ -39,7 +39,7 @@ class Table {
   struct Column {
     std::string title;
     bool right = false;   // right-aligned, for numbers
-    int importance = 10;  // the lowest is dropped first; 100: never dropped
+    int importance = 10;  // the lowest is dropped first; 100: never; above: not before all texts are cut
     bool shrinks = false;
     int shrinks_at = 0;  // importance at which it is cut to `comfortable`; all of them are cut to 8 at last
     std::size_t comfortable = 16;
@@ -71,10 +71,11 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-/// The number of characters of a UTF-8 text. Counts wide characters as one column.
+/// The number of columns that a UTF-8 text takes on a terminal: 2 for a wide character (Unicode's East Asian Width),
+/// none for one that combines with the one before it.
 std::size_t text_width(std::string_view text);
 
-/// Shortens a text to `width` characters, the last of which is then an ellipsis.
+/// Shortens a text to at most `width` columns, the last of which then holds an ellipsis.
 std::string cut(const std::string& text, std::size_t width);
 
 }  // namespace babelring

@@ -52,9 +52,10 @@ void RunView::run(const json::object& item) {
   name_ = text_of(item, "name");
   detail_ = text_of(item, "detail");
   const double restarts = get_number(item, "restarts").value_or(0);
-  restarts_ = restarts > 0 ? fmt::format(" after {} of {} restarts", grouped(restarts),
-                                         grouped_text(get_number(item, "max_restarts")))
-                           : "";
+  const auto most = get_number(item, "max_restarts");
+  restarts_ = restarts <= 0 ? ""
+              : most        ? fmt::format(" after {} of {} restarts", grouped(restarts), grouped(*most))
+                            : fmt::format(" after {} {}", grouped(restarts), restarts == 1 ? "fault" : "faults");
   const double update = get_number(item, "update").value_or(0);
   const bool older = attempt <= attempt_ && update < update_;  // than the last `metrics` event
   if (!older) update_ = update;

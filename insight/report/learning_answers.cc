@@ -40,6 +40,13 @@ std::optional<Estimate> trend_of(const std::vector<double>& updates, const std::
   return slope_of(logs, last_of(values, count));
 }
 
+/// The part of a change that the loss can make: it does not fall below the least one.
+Estimate possible(Estimate change, const LossCurve& curve) {
+  const double most = curve.least() - curve.nll.back();
+  for (double* each : {&change.value, &change.low, &change.high}) *each = std::max(*each, most);
+  return change;
+}
+
 std::string signed_words(double value) {
   return fmt::format("{}{:.4f}", value < 0 ? "−" : "+", std::abs(value));
 }
@@ -148,8 +155,10 @@ Answer trained_to_the_end(const RunHistory& history) {
   }
   const auto trend = trend_of(curve.updates, curve.nll);
   const bool falls = trend && trend->high < 0, rises = trend && trend->low > 0;
-  const auto law = rises ? std::nullopt : fit_power_law(curve.updates, curve.nll);
-  const auto change = falls && law ? change_by_doubling(curve.updates, curve.nll, *law) : trend;
+  const auto law = rises ? std::nullopt : fit_power_law(curve.updates, curve.nll, curve.least());
+  std::optional<Estimate> change = trend;
+  if (falls && law) change = change_by_doubling(curve.updates, curve.nll, *law, curve.least());
+  if (change) change = possible(*change, curve);
   if (rises) {
     answer.text = "Beyond its best: the validation loss rises";
   } else if (falls && -change->value > small_gain * curve.nll.back()) {

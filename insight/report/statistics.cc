@@ -26,6 +26,10 @@ bool LossCurve::knows_entropy() const {
   return size() > 0 && std::isfinite(entropy.back());
 }
 
+double LossCurve::least() const {
+  return knows_entropy() ? std::clamp(entropy.back(), 0.0, nll[best()]) : 0;
+}
+
 double nll_of(const EvalRecord& eval) {
   return eval.nll > 0 ? eval.nll : eval.loss;
 }
@@ -149,6 +153,12 @@ double exponent_at(double place) {
   return first_c * std::exp(place * std::log(last_c / first_c) / grid_steps);
 }
 
+std::vector<double> above(std::span<const double> y, double least) {
+  std::vector<double> values;
+  for (const double each : y) values.push_back(each - least);
+  return values;
+}
+
 /// Moments of y over (u / u₁)^−c.
 Moments power_moments(std::span<const double> u, std::span<const double> y, double c) {
   std::vector<double> x;
@@ -198,12 +208,13 @@ PowerFit power_fit(std::span<const double> u, std::span<const double> y, double 
 
 }  // namespace
 
-std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const double> y) {
+std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const double> y, double least) {
   if (u.size() < 4) return std::nullopt;
   // A grid of log c finds the valley of the sum of squares, which may have several; golden sections find its bottom.
   constexpr double golden = 0.6180339887498949;
   constexpr int sections = 40;  // the last section is under 1e-9 of c
-  const auto at = [&](double place) { return power_fit(u, y, exponent_at(place)); };
+  const std::vector<double> values = above(y, least);
+  const auto at = [&](double place) { return power_fit(u, values, exponent_at(place)); };
   PowerFit best;
   int place = 0;
   for (int i = 0; i <= grid_steps; ++i) {
@@ -217,10 +228,13 @@ std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const
     at(left).error < at(right).error ? high = right : low = left;
   }
   const PowerFit refined = at((low + high) / 2);
-  return refined.error < best.error ? refined.law : best.law;
+  PowerLaw law = refined.error < best.error ? refined.law : best.law;
+  law.a += least;
+  return law;
 }
 
-Estimate change_by_doubling(std::span<const double> u, std::span<const double> y, const PowerLaw& law) {
+Estimate change_by_doubling(std::span<const double> u, std::span<const double> y, const PowerLaw& law, double least) {
+  const std::vector<double> values = above(y, least);
   double error = 0;
   for (std::size_t i = 0; i < u.size(); ++i) error += (y[i] - law.at(u[i])) * (y[i] - law.at(u[i]));
   const std::size_t freedom = u.size() - 3;
@@ -229,7 +243,7 @@ Estimate change_by_doubling(std::span<const double> u, std::span<const double> y
   Estimate estimate{change, change, change};
   for (int i = 0; i <= grid_steps; ++i) {
     const double c = exponent_at(i);
-    const Moments m = power_moments(u, y, c);
+    const Moments m = power_moments(u, values, c);
     if (m.xx <= 0) continue;
     const double per_b = std::pow(u.back() / u.front(), -c) * (std::pow(2, -c) - 1);  // negative
     const double border = m.mean_y / m.mean_x;

@@ -20,6 +20,9 @@ struct LossCurve {
   /// Where the entropy is known: nll − entropy, the distance to the best possible model. NaN elsewhere.
   std::vector<double> excess() const;
   bool knows_entropy() const;  // of the last evaluation
+  /// The bound of all losses, and so of every forecast: 0, or the exact entropy where it is known. At most the lowest
+  /// nll, which may lie a little below the entropy by chance.
+  double least() const;
   /// Index of the lowest nll. Requires at least one.
   std::size_t best() const;
 };
@@ -58,19 +61,20 @@ struct Estimate {
 /// equal x.
 std::optional<Estimate> slope_of(std::span<const double> x, std::span<const double> y);
 
-/// nll = a + b u^−c with a ≥ 0, since no model has a negative loss, b ≥ 0 and c between 0.05 and 3, by least squares: a
-/// grid over c, linear in a and b. Nothing with fewer than four points, if y does not fall, or if the best c is an end
-/// of the grid: then the values follow no such law.
+/// nll = a + b u^−c with a ≥ `least` (0: no model has a negative loss), b ≥ 0 and c between 0.05 and 3, by least
+/// squares: a grid over c, linear in a and b. Nothing with fewer than four points, if y does not fall, or if the best c
+/// is an end of the grid: then the values follow no such law.
 struct PowerLaw {
   double a = 0, b = 0, c = 0;
   double at(double u) const;
 };
-std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const double> y);
+std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const double> y, double least = 0);
 
 /// The change that the law expects between the last u and twice of it, with its interval: the changes under all laws
 /// whose sum of squares is at most 1 + t²/(n − 3) times the smallest one (profile likelihood, with Student's t).
-/// Requires the law that fit_power_law() found for these values.
-Estimate change_by_doubling(std::span<const double> u, std::span<const double> y, const PowerLaw& law);
+/// Requires the law that fit_power_law() found for these values with the same `least`.
+Estimate change_by_doubling(std::span<const double> u, std::span<const double> y, const PowerLaw& law,
+                            double least = 0);
 
 /// Pearson's correlation with its interval by Fisher's transformation. Nothing with fewer than four points or where one
 /// side does not vary.

@@ -82,6 +82,16 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
           double_update};
 }
 
+/// " and 20 % for rank 37 on node05", where waiting for other ranks counts beside waiting for the network.
+std::string also_waits(const Input& input, const Findings& findings) {
+  const double part = findings.fraction(findings.straggler_ms);
+  if (part < notable_fraction) return "";
+  const std::string whom = findings.host_is_late                      ? findings.late_host
+                           : findings.one_is_late(input.ranks.size()) ? name_of(input.ranks[findings.late_rank])
+                                                                      : "other ranks in turns";
+  return fmt::format(" and {} for {}", percent(part), whom);
+}
+
 std::string network_sentence(const Input& input, const Findings& findings) {
   const Remedy remedy = network_remedy(input, findings);
   const std::string latency =
@@ -90,10 +100,10 @@ std::string network_sentence(const Input& input, const Findings& findings) {
                         findings.traffic.link_known ? "the link's rate" : "1 Gbit/s (no host reports its link's rate)")
           : "";
   const std::optional<double> saving = saving_ms(input, remedy.predicted);
-  return fmt::format("network-bound: {} of each step waits for all-reduce {}{}; {} would {}",
+  return fmt::format("network-bound: {} of each step waits for all-reduce {}{}{}; {} would {}",
                      percent(findings.fraction(findings.times.exposed_communication)),
-                     of_update(findings, findings.times.exposed_communication), latency, remedy.change,
-                     saving ? "save " + about(*saving) : "shorten that");
+                     of_update(findings, findings.times.exposed_communication), also_waits(input, findings), latency,
+                     remedy.change, saving ? "save " + about(*saving) : "shorten that");
 }
 
 std::string straggler_sentence(const Input& input, const Findings& findings) {

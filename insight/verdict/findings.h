@@ -60,6 +60,8 @@ Findings find(const Input& input, const std::vector<UpdateSplit>& window);
 
 /// A loss of at least this fraction of an update's time is the run's bottleneck.
 inline constexpr double bound_fraction = 0.15;
+/// Waiting for other ranks is told beside another bottleneck from this fraction on: a third of what would be one.
+inline constexpr double notable_fraction = bound_fraction / 3;
 /// A run is healthy if compute takes at least `healthy_fraction` of its time, its threads are busy for at least
 /// `healthy_busy` of the time, and the optimizer takes at most `healthy_optimizer` of it.
 inline constexpr double healthy_fraction = 0.85, healthy_busy = 0.7, healthy_optimizer = 0.25;

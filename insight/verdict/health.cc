@@ -46,6 +46,10 @@ std::string last_restart(const Restarts& restarts) {
 /// "restarted 2 of 3 times, last 2026-11-27T22:46:00.000Z: rank 1 was killed", or an empty string without restarts.
 std::string restarts_text(const Restarts& restarts) {
   if (restarts.count == 0) return "";
+  if (restarts.by_hand) {
+    return fmt::format("started again {} after a fault, last{}",
+                       restarts.count == 1 ? "once" : fmt::format("{} times", restarts.count), last_restart(restarts));
+  }
   return fmt::format("restarted {} of {} times, last{}", restarts.count, restarts.max, last_restart(restarts));
 }
 
@@ -54,8 +58,11 @@ std::string nth_restart(const Restarts& restarts) {
   return restarts.count == 0 ? "" : fmt::format(" (restart {} of {})", restarts.count, restarts.max);
 }
 
-/// " after 2 of 3 restarts", or an empty string without restarts.
+/// " after 2 of 3 restarts" or, by hand, " after 2 faults"; an empty string without restarts.
 std::string after_restarts(const Restarts& restarts) {
+  if (restarts.by_hand && restarts.count > 0) {
+    return fmt::format(" after {} {}", restarts.count, restarts.count == 1 ? "fault" : "faults");
+  }
   return restarts.count == 0 ? "" : fmt::format(" after {} of {} restarts", restarts.count, restarts.max);
 }
 
@@ -63,7 +70,7 @@ HealthPart judge_running(const RunCondition& condition) {
   std::string restarts = restarts_text(condition.restarts);
   if (condition.silent_since.empty()) {
     if (restarts.empty()) return {.level = Level::good, .text = "Running"};
-    restarts.front() = 'R';
+    restarts.front() = restarts.front() == 'r' ? 'R' : 'S';
     return {.level = Level::warning, .text = restarts};
   }
   return {.level = Level::bad,
@@ -123,7 +130,9 @@ HealthPart judge_state(const RunCondition& condition) {
     return {.level = healed ? Level::warning : Level::good,
             .text = "Finished" + at_update(condition) + after_restarts(condition.restarts) +
                     because(without_prefix(condition.detail, "finished: ")) +
-                    (healed ? "; last restart" + last_restart(condition.restarts) : "")};
+                    (healed ? (condition.restarts.by_hand ? "; last fault" : "; last restart") +
+                                  last_restart(condition.restarts)
+                            : "")};
   }
   if (state == "stopped") {
     const std::string why = condition.detail == "stopped on request" ? " on request" : because(condition.detail);

@@ -39,6 +39,7 @@ Health health_of(std::vector<HealthPart> parts);
 struct Restarts {
   std::int64_t count = 0, max = 0;
   std::string last_time, last_cause;  // of the newest; empty: unknown
+  bool by_hand = false;               // nobody but the user starts attempts: there is no max
 };
 
 /// A run's state as stored.

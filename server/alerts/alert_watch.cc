@@ -41,6 +41,19 @@ std::optional<RunEvent> event_of(const store::UntoldTransition& transition) {
                  .attempt = transition.attempt,
                  .message = {},
                  .value = static_cast<double>(transition.update)};
+  if (transition.by_hand) {
+    using store::Outcome;
+    const bool fault = transition.outcome_before != Outcome::finished && transition.outcome_before != Outcome::stopped;
+    if (!fault || transition.faults == 0) return std::nullopt;
+    event.kind = Kind::restarted;
+    event.attempt = transition.attempt - 1;
+    event.value = static_cast<double>(transition.faults);
+    event.message = fmt::format(
+        "started again by hand{}: {}", at,
+        transition.detail_before.empty() ? "the attempt before it ended without a word" : transition.detail_before);
+    return event;
+  }
+  if (transition.before == transition.after) return std::nullopt;  // only its history went on
   switch (transition.after) {
     case RunState::restarting:
       event.kind = Kind::restarted;

@@ -22,6 +22,7 @@ json::object alert_item(const store::AlertRow& alert) {
           {"message", alert.message},
           {"value", alert.value},
           {"threshold", alert.threshold},
+          {"update", positive_or_null(alert.update)},
           {"state", alert.cleared_ms ? "cleared" : "open"},
           {"raised_at", format_rfc3339(alert.raised_ms)},
           {"cleared_at", time_or_null(alert.cleared_ms)},

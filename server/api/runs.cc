@@ -125,6 +125,13 @@ double rate_of_all_ranks(const store::RunRow& run) {
   return run.world_size == 1 ? run.last.value("target_tokens_per_second") : store::absent;
 }
 
+/// From the start to the end, or to the newest record; both are on the clock of the records. Null before the first one.
+json::value elapsed_seconds(const store::RunRow& run) {
+  const std::int64_t until_ms = run.finished_ms.value_or(run.reported_ms);
+  if (until_ms == 0) return nullptr;
+  return static_cast<double>(std::max<std::int64_t>(0, until_ms - run.started_ms)) / 1000;
+}
+
 /// Time budget for the health of all runs in a list. The rest is computed in later requests.
 constexpr verdict::HealthCache::Milliseconds list_health_time{25};
 
@@ -284,6 +291,7 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
                        {"updated_at", format_rfc3339(run.updated_ms)},
                        {"finished_at", time_or_null(run.finished_ms)},
                        {"record_age_ms", now_ms - run.updated_ms},
+                       {"elapsed_seconds", elapsed_seconds(run)},
                        {"stale_since", stale ? time_or_null(run.updated_ms) : json::value(nullptr)},
                        {"detail", run.detail},
                        {"version", run.version},
@@ -297,7 +305,7 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
                        {"archived", run.archived},
                        {"emulated", run.emulated},
                        {"deleted_at", time_or_null(run.deleted_ms)},
-                       {"restarts", integer_or_null(run.restarts)},
+                       {"restarts", run.restarts.value_or(run.faults)},
                        {"max_restarts", integer_or_null(run.max_restarts)},
                        {"update", run.last.step}};
   for (const char* key : {"epoch", "loss", "nll", "learning_rate", "step_ms"}) item[key] = run.last.value(key);

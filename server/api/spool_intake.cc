@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/records/run_marks.h"
 #include "server/access/audited.h"
 #include "server/api/control.h"
 #include "server/api/records.h"
@@ -41,6 +42,16 @@ std::string run_of(const fs::path& folder) {
   return content.ok() && content->is_object() ? get_text(content->get_object(), "run") : "";
 }
 
+/// Whether the run was to report to a server and none has confirmed any of its records.
+bool awaits_server(const fs::path& folder, const std::vector<SpoolFile>& spools) {
+  const auto run = read_run_file(folder);
+  const bool has_rank_0 = std::ranges::any_of(spools, [](const SpoolFile& spool) { return spool.rank == 0; });
+  return run && !run->server.empty() && has_rank_0 && std::ranges::none_of(spools, [](const SpoolFile& spool) {
+           const auto mark = read_spool_mark(spool.file);
+           return mark && mark->end > 0;
+         });
+}
+
 bool is_trained_in(const fs::path& folder, const std::vector<SpoolFile>& spools) {
   return has_writer(folder / "run.lock") ||
          std::ranges::any_of(spools, [](const SpoolFile& spool) { return has_writer(spool.file); });
@@ -49,6 +60,7 @@ bool is_trained_in(const fs::path& folder, const std::vector<SpoolFile>& spools)
 }  // namespace
 
 std::int64_t SpoolIntake::take(std::optional<SteadyClock::time_point> until) {
+  const std::lock_guard lock(mutex_);
   until_ = until;
   std::vector<store::RunLocation> runs;
   {
@@ -69,15 +81,35 @@ std::int64_t SpoolIntake::take(std::optional<SteadyClock::time_point> until) {
       spdlog::warn("spools of run {}: {}", run.id, failure.what());
     }
   }
+  return taken + take_unknown();
+}
+
+std::int64_t SpoolIntake::take_unknown() {
+  if (took_unknown_) return 0;
+  look_for_folders();
+  std::int64_t taken = 0;
+  for (const auto& [run, folder] : folders_) {
+    if (is_late()) return taken;
+    try {
+      const auto spools = artifacts::folder_below(service_.checkpoint_roots, folder / "spool", "spool");
+      const bool known = store::is_or_was_run(*service_.store.reader(store::Store::For::own), run);
+      if (known || !spools || !awaits_server(spools->parent_path(), list_spools(*spools))) continue;
+      taken += take_run(run, 0, spools->parent_path());
+    } catch (const std::exception& failure) {  // affects only this run
+      spdlog::warn("spools of run {}, which is new: {}", run, failure.what());
+    }
+  }
+  took_unknown_ = !is_late();
   return taken;
 }
 
 fs::path SpoolIntake::find_folder(const std::string& run) {
-  const auto known = [&] {
-    const auto found = folders_.find(run);
-    return found != folders_.end() ? found->second : fs::path();
-  };
-  if (looked_ && SteadyClock::now() - *looked_ < look_again) return known();
+  if (!looked_ || SteadyClock::now() - *looked_ >= look_again) look_for_folders();
+  const auto found = folders_.find(run);
+  return found != folders_.end() ? found->second : fs::path();
+}
+
+void SpoolIntake::look_for_folders() {
   looked_ = SteadyClock::now();
   folders_.clear();
   std::size_t looked = 0;
@@ -86,13 +118,13 @@ fs::path SpoolIntake::find_folder(const std::string& run) {
   for (const fs::path& root : service_.checkpoint_roots) {
     fs::recursive_directory_iterator entry(root, options, error);
     for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      if (is_late()) return looked_.reset();  // the rest waits for the next time
       if (!entry->is_directory(error) || ++looked > max_folders_looked_at) continue;
       const std::string found = run_of(entry->path());
       if (!found.empty()) folders_.emplace(found, entry->path());
       if (!found.empty() || entry.depth() >= 2) entry.disable_recursion_pending();
     }
   }
-  return known();
 }
 
 std::int64_t SpoolIntake::take_run(const std::string& run, std::int64_t number, const fs::path& folder) {

@@ -158,6 +158,7 @@ void ControlPlane::note_suspended(bool saving) {
 }
 
 void ControlPlane::loop() {
+  first_();
   const Absence absence = find_absence();
   auto known = profiles_.get();
   Profiles profiles = *known;  // replaced only between ticks

@@ -68,6 +68,8 @@ class ControlPlane {
   void hear_until(std::function<SteadyClock::time_point(const std::string& run)> heard_until) {
     heard_until_ = std::move(heard_until);
   }
+  /// Sets what the supervisor's thread does first, before it looks at runs. Call before start().
+  void begin_with(std::function<void()> first) { first_ = std::move(first); }
   /// Starts supervision. `address` is the server address for workers of profiles that set none.
   void start(const std::string& address);
 
@@ -109,6 +111,7 @@ class ControlPlane {
     return std::vector<std::string>();
   };
   std::function<SteadyClock::time_point(const std::string&)> heard_until_;
+  std::function<void()> first_ = [] {};
   RemoveCheckpoint remove_ = [](const store::CheckpointRow&) { fail("no function to remove checkpoints is set"); };
   NotePurge note_purge_ = [](store::Database&, const std::string&) {};
   std::mutex mutex_;

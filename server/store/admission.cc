@@ -174,12 +174,14 @@ std::optional<Refusal> refuse_batch(Database& database, const Batch& batch, cons
 
 Admitted admit(Database& database, const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms) {
   // A spool may deliver records hours later, so started_ms comes from the record; created_ms is the time of arrival.
-  const std::int64_t at_ms = batch.records.empty() ? now_ms : std::min(batch.records.front().header.time_ms, now_ms);
+  // The journal of transitions has no time in the future: the record's clock may be ahead.
+  const std::int64_t told_ms = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
+  const std::int64_t at_ms = std::min(told_ms, now_ms);
   if (!known) {
     Statement insert = database.prepare(
         "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms, begun_by) "
         "VALUES (?, 'running', 0, ?, ?, ?, ?) RETURNING run");
-    const auto made = insert.bind(batch.run, now_ms, now_ms, at_ms, batch.reporter.token).value<std::int64_t>();
+    const auto made = insert.bind(batch.run, now_ms, now_ms, told_ms, batch.reporter.token).value<std::int64_t>();
     record_newer_attempt(database, batch.run, batch.attempt, batch.host, at_ms);
     return {.run = made, .current = true, .run_changed = true};
   }

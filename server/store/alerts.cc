@@ -31,6 +31,7 @@ void visit_columns(Row& alert, Column&& column) {
   column("cleared_ms", alert.cleared_ms);
   column("acknowledged_ms", alert.acknowledged_ms);
   column("acknowledged_by", alert.acknowledged_by);
+  column("reached", alert.update);
 }
 
 template <const_or_not<UntoldTransition> Row, class Column>
@@ -48,6 +49,20 @@ void visit_columns(Row& transition, Column&& column) {
       "y.event = 'resume_requested' AND y.transition <= t.transition), 0))",
       transition.restarts);
   column("coalesce(l.max_restarts, 0)", transition.max_restarts);
+  column(
+      "CASE WHEN t.event = 'newer_attempt' THEN (SELECT count(*) FROM attempts a WHERE a.run = t.run AND a.attempt < "
+      "t.attempt AND a.outcome NOT IN ('finished', 'stopped')) ELSE 0 END",
+      transition.faults);
+  column(
+      "coalesce((SELECT outcome FROM attempts a WHERE a.run = t.run AND a.attempt < t.attempt ORDER BY a.attempt DESC "
+      "LIMIT 1), '')",
+      transition.outcome_before);
+  column(
+      "coalesce((SELECT coalesce(nullif(outcome_detail, ''), cause) FROM attempts a WHERE a.run = t.run AND a.attempt "
+      "< t.attempt ORDER BY a.attempt "
+      "DESC LIMIT 1), '')",
+      transition.detail_before);
+  column("t.event = 'newer_attempt'", transition.by_hand);
   column("coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = t.run AND rank = 0), 0)", transition.update);
 }
 
@@ -117,8 +132,9 @@ std::vector<AlertRow> lasting_alerts(Reader& reader, const std::string& run) {
 
 std::vector<UntoldTransition> untold_transitions(Reader& reader, std::int64_t limit) {
   static const std::string sql = select<UntoldTransition>(
-      "FROM transitions t JOIN runs r USING (run) LEFT JOIN launches l USING (run) WHERE told = 0 AND new_state IN "
-      "('restarting', 'failed', 'lost', 'succeeded') ORDER BY t.transition LIMIT ?");
+      "FROM transitions t JOIN runs r USING (run) LEFT JOIN launches l USING (run) WHERE told = 0 AND "
+      "(event = 'newer_attempt' OR new_state IN ('restarting', 'failed', 'lost', 'succeeded')) ORDER BY t.transition "
+      "LIMIT ?");
   return reader.database.prepare(sql).bind(limit).all<UntoldTransition>();
 }
 
@@ -134,6 +150,12 @@ std::optional<RunAfterRow> find_run_after(Reader& reader, const std::string& run
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert) {
   static const std::string sql = insert_into<AlertRow>("alerts", "ON CONFLICT DO NOTHING RETURNING alert");
   alert.id = make_id('a');
+  alert.update = database
+                     .prepare(
+                         "SELECT coalesce((SELECT last_update FROM ranks k JOIN runs r ON r.run = k.run WHERE r.id = ? "
+                         "AND rank = 0 AND last_update > 0 ORDER BY k.attempt DESC LIMIT 1), 0)")
+                     .bind(alert.run)
+                     .value<std::int64_t>();
   Statement insert = database.prepare(sql);
   if (!insert.bind(alert).next(alert.number)) return std::nullopt;
   return alert;

@@ -26,15 +26,21 @@ struct AlertRow {
   std::int64_t raised_ms = 0;
   std::optional<std::int64_t> cleared_ms, acknowledged_ms;
   std::string acknowledged_by;
+  std::int64_t update = 0;  // rank 0's newest when it was raised, which raise_alert() finds; 0: none
 };
 
-/// A change of a run's state of which alert rules may tell: to restarting, failed, lost or succeeded.
+/// A change of a run's state of which alert rules may tell: to restarting, failed, lost or succeeded, or an attempt
+/// that a user began.
 struct UntoldTransition {
   std::int64_t number = 0, attempt = 0;
   std::string run, begun_by, cause;  // begun_by: token that first reported the run, or empty
   RunState before = RunState::running, after = RunState::running;
   std::int64_t restarts = 0, max_restarts = 0;  // since the run was started or resumed, this transition included
   std::int64_t update = 0;                      // newest update of rank 0
+  bool by_hand = false;                         // a user began that attempt. Only then:
+  std::int64_t faults = 0;                      // earlier attempts that neither finished nor were stopped
+  Outcome outcome_before = Outcome::none;       // of the attempt before it, with its reason
+  std::string detail_before;
 };
 
 /// A run of which alerts about events are open.

@@ -179,6 +179,14 @@ std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& r
   return attempt;
 }
 
+std::int64_t on_clock_of_records(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t now_ms) {
+  std::int64_t record_ms = 0, updated_ms = 0;
+  database.prepare("SELECT record_ms, updated_ms FROM ranks WHERE run = ? AND attempt = ? AND rank = 0")
+      .bind(run, attempt)
+      .next(record_ms, updated_ms);
+  return record_ms > 0 ? record_ms + std::max<std::int64_t>(0, now_ms - updated_ms) : now_ms;
+}
+
 bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
                           std::int64_t at_ms) {
   const auto found = find_standing(database, run);
@@ -204,16 +212,18 @@ void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt) {
 std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms) {
   const auto run = find_standing(database, end.run);
   if (!run) return std::nullopt;
-  // The server may notice the end late. If a rank has reported it, the record has the time.
-  const auto reported_ms =
-      database
-          .prepare(
-              "SELECT coalesce(max(min(l.time_ms), a.started_ms), 0) FROM attempts a JOIN lifecycle l "
-              "ON l.run = a.run AND l.attempt = a.attempt AND l.name = a.outcome "
-              "WHERE a.run = ? AND a.attempt = ?")
-          .bind(run->number, end.attempt)
-          .value<std::int64_t>();
-  const std::int64_t ended_ms = reported_ms > 0 ? std::min(reported_ms, now_ms) : now_ms;
+  // The server may notice the end late. If a rank with the clock of rank 0 has reported it, the record has the time.
+  const auto reported_ms = database
+                               .prepare(
+                                   "SELECT coalesce(min(l.time_ms), 0) FROM attempts a JOIN lifecycle l "
+                                   "ON l.run = a.run AND l.attempt = a.attempt AND l.name = a.outcome "
+                                   "JOIN ranks k ON k.run = a.run AND k.attempt = a.attempt AND k.rank = l.rank "
+                                   "WHERE a.run = ?1 AND a.attempt = ?2 AND (k.rank = 0 OR k.host = "
+                                   "(SELECT host FROM ranks WHERE run = ?1 AND attempt = ?2 AND rank = 0))")
+                               .bind(run->number, end.attempt)
+                               .value<std::int64_t>();
+  const std::int64_t ended_ms =
+      reported_ms > 0 ? reported_ms : on_clock_of_records(database, run->number, end.attempt, now_ms);
   database
       .prepare(
           "UPDATE attempts SET fenced = 1, ended_ms = max(?, coalesce(started_ms, 0)), exit_code = ?, cause = ? "
@@ -221,7 +231,8 @@ std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, s
       .bind(ended_ms, end.exit_code, end.cause, run->number, end.attempt)
       .run();
   if (run->attempt != end.attempt) return run->state;  // a user has started a newer attempt
-  const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, ended_ms);
+  const std::int64_t at_ms = reported_ms > 0 ? std::min(reported_ms, now_ms) : now_ms;
+  const auto after = change_state(database, {end.run, end.event, end.cause, end.actor, ended_ms}, at_ms);
   if (after == RunState::restarting) {
     database.prepare("UPDATE launches SET restarts = restarts + 1 WHERE run = ?").bind(run->number).run();
   }

@@ -118,6 +118,9 @@ struct AttemptRow {
 std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
                                           const std::string& resumed_from, const std::string& cause,
                                           std::int64_t now_ms);
+/// The server's `now_ms` on the clock of rank 0's records: the newest one's own time and for how long it has been here.
+/// `now_ms` itself before the first one.
+std::int64_t on_clock_of_records(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t now_ms);
 /// Makes a newer attempt that a user started in the run's folder the current one. Call refuse_place() first. Returns
 /// false, and changes nothing, if the run is unknown or the attempt is not newer than the current one. `at_ms`: when it
 /// began, as far as known.

@@ -99,7 +99,9 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
   }
   if (change.event == RunEvent::evaluation_failed)
     write_history(database, *run, name_of(run->state), run->state, change, at_ms);
-  if (!after || *after == run->state) return after;
+  // An attempt that follows another one is news, even if nobody had noticed the other's end.
+  const bool follows = change.event == RunEvent::newer_attempt && run->attempt > 1;
+  if (!after || (*after == run->state && !follows)) return after;
   const bool over = is_terminal(*after);
   const std::string detail = *after == RunState::running ? "" : change.cause;
   database
@@ -107,7 +109,7 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
           "UPDATE runs SET state = ?1, detail = ?2, finished_ms = CASE WHEN ?3 THEN max(?4, coalesce(started_ms, 0)) "
           "END, "
           "stop_wish = CASE WHEN ?1 IN ('stopping', 'lost') THEN stop_wish ELSE '' END WHERE run = ?5")
-      .bind(name_of(*after), detail, over, at_ms, run->number)
+      .bind(name_of(*after), detail, over, change.ended_ms.value_or(at_ms), run->number)
       .run();
   write_history(database, *run, name_of(run->state), *after, change, at_ms);
   return after;
@@ -116,7 +118,11 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
 std::optional<RunState> request_stop(Database& database, const std::string& run, StopMode mode, std::int64_t grace_s,
                                      const std::string& actor, std::int64_t now_ms) {
   const std::string cause = mode == StopMode::now ? "asked to stop now" : "asked to stop with a checkpoint";
-  const auto after = change_state(database, {run, RunEvent::stop_requested, cause, actor}, now_ms);
+  StateChange change{run, RunEvent::stop_requested, cause, actor};
+  if (const auto found = find_standing(database, run)) {
+    change.ended_ms = on_clock_of_records(database, found->number, found->attempt, now_ms);
+  }
+  const auto after = change_state(database, change, now_ms);
   if (after != RunState::stopping) return after;
   database.prepare("UPDATE runs SET stop_wish = ?, stop_grace_s = ? WHERE id = ?").bind(mode, grace_s, run).run();
   return after;
@@ -178,6 +184,7 @@ void delete_run(Database& database, const std::string& run, bool checkpoints_too
 }
 
 void purge_run(Database& database, std::int64_t run) {
+  database.prepare("INSERT OR IGNORE INTO purged_runs SELECT id FROM runs WHERE run = ?").bind(run).run();
   database.prepare("DELETE FROM alerts WHERE run = (SELECT id FROM runs WHERE run = ?)").bind(run).run();
   // All tables with a run column, including those of later migrations.
   const auto tables = database

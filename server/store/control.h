@@ -29,6 +29,7 @@ struct StateChange {
   std::string run;  // id
   RunEvent event;
   std::string cause, actor;
+  std::optional<std::int64_t> ended_ms = {};  // if it ends the run: when, by the clock of records; absent: at `at_ms`
 };
 
 /// Changes made by a user. Absent members stay unchanged.

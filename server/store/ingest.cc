@@ -194,10 +194,9 @@ void Ingest::rewind(const Target& target, std::int64_t update) {
 }
 
 void Ingest::start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {
-  const std::int64_t started_ms = std::min(record.header.time_ms, target.now_ms);
-  // An attempt that its supervisor has not started may be known from a heartbeat already.
-  database_.prepare("UPDATE attempts SET started_ms = ? WHERE run = ? AND attempt = ? AND launcher = 'external'")
-      .bind(started_ms, target.run, record.header.attempt)
+  // Until now the attempt may have had the time at which it was launched or first heard of, by this server's clock.
+  database_.prepare("UPDATE attempts SET started_ms = ? WHERE run = ? AND attempt = ?")
+      .bind(record.header.time_ms, target.run, record.header.attempt)
       .run();
   database_
       .prepare(
@@ -208,7 +207,7 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
       .bind(lifecycle.name, lifecycle.config, lifecycle.version, lifecycle.world_size, lifecycle.parameters,
             lifecycle.max_updates, lifecycle.end, lifecycle.may_end_sooner,
             lifecycle.data.is_object() ? to_text(lifecycle.data) : std::string(), lifecycle.device == "emulated",
-            lifecycle.bucket_mb, lifecycle.optimizer, record.header.attempt, started_ms, target.run)
+            lifecycle.bucket_mb, lifecycle.optimizer, record.header.attempt, record.header.time_ms, target.run)
       .run();
   // Labels that the run has on the server stay: somebody may have changed them there.
   if (lifecycle.labels.is_object() && check_labels(lifecycle.labels.get_object())) {
@@ -235,13 +234,24 @@ void Ingest::end_attempt(const Target& target, const Record& record, const Lifec
   const RunEvent event = lifecycle.event == "finished"  ? RunEvent::finished
                          : lifecycle.event == "stopped" ? RunEvent::ended_on_request
                                                         : RunEvent::gave_up;
-  // The record may come hours later, from a spool. Its clock is the one that told the start.
-  const std::int64_t ended_ms = std::min(record.header.time_ms, target.now_ms);
-  change_state(database_, {record.header.run, event, lifecycle.detail, record.header.host}, ended_ms);
+  const std::int64_t ended_ms = end_on_clock_of_rank_0(target, record);
+  change_state(database_, {record.header.run, event, lifecycle.detail, record.header.host, ended_ms},
+               std::min(ended_ms, target.now_ms));
   database_.prepare("UPDATE attempts SET ended_ms = max(?, coalesce(started_ms, 0)) WHERE run = ? AND attempt = ?")
       .bind(ended_ms, target.run, record.header.attempt)
       .run();
   target.result.run_changed = true;
+}
+
+/// The record may come hours later, from a spool: it has the time of the end. Rank 0 told the start, and another host's
+/// clock may differ from its own.
+std::int64_t Ingest::end_on_clock_of_rank_0(const Target& target, const Record& record) {
+  const RecordHeader& header = record.header;
+  if (header.rank == 0) return header.time_ms;
+  Statement first = database_.prepare(
+      "SELECT 1 FROM ranks WHERE run = ? AND attempt = ? AND rank = 0 AND record_ms > 0 AND host <> ?");
+  first.bind(target.run, header.attempt, header.host);
+  return first.step() ? on_clock_of_records(database_, target.run, header.attempt, target.now_ms) : header.time_ms;
 }
 
 void Ingest::save_rank(const Target& target) {
@@ -261,11 +271,14 @@ void Ingest::save_rank(const Target& target) {
         .run();
   }
   rank.stored = rank.arrived.ranges();
+  std::int64_t record_ms = 0;
+  for (const Record& record : batch.records) record_ms = std::max(record_ms, record.header.time_ms);
   database_
       .prepare(
-          "UPDATE ranks SET first_update = ?, last_update = ?, updated_ms = ?, host = coalesce(nullif(?, ''), host) "
-          "WHERE run = ? AND attempt = ? AND rank = ?")
-      .bind(rank.first_update, rank.last_update, target.now_ms, batch.host, target.run, batch.attempt, batch.rank)
+          "UPDATE ranks SET first_update = ?, last_update = ?, updated_ms = ?, record_ms = max(record_ms, ?), "
+          "host = coalesce(nullif(?, ''), host) WHERE run = ? AND attempt = ? AND rank = ?")
+      .bind(rank.first_update, rank.last_update, target.now_ms, record_ms, batch.host, target.run, batch.attempt,
+            batch.rank)
       .run();
   database_.prepare("UPDATE runs SET updated_ms = ? WHERE run = ?").bind(target.now_ms, target.run).run();
 }

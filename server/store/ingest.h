@@ -77,6 +77,7 @@ class Ingest {
   void start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
   void rewind(const Target& target, std::int64_t update);
   void end_attempt(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
+  std::int64_t end_on_clock_of_rank_0(const Target& target, const Record& record);
   void save_rank(const Target& target);
 
   Database& database_;

@@ -33,6 +33,11 @@ void visit_columns(Row& run, Column&& column) {
   column("emulated", run.emulated);
   column("bucket_mb", run.bucket_mb);
   column("optimizer", run.optimizer);
+  column(
+      "coalesce((SELECT CASE WHEN record_ms > 0 THEN record_ms + runs.updated_ms - ranks.updated_ms "
+      "ELSE runs.updated_ms END FROM ranks WHERE ranks.run = runs.run AND ranks.attempt = runs.attempt AND rank = 0), "
+      "0)",
+      run.reported_ms);
 }
 
 template <const_or_not<RunningRow> Row, class Column>
@@ -60,8 +65,22 @@ std::vector<std::string> hosts_of(Reader& reader, const RunRow& run) {
       .all<std::string>();
 }
 
+/// The attempts of a run started by hand that were over before a newer one began and neither finished nor were stopped.
+void find_faults(Reader& reader, RunRow& run) {
+  if (run.attempt < 2) return;
+  std::int64_t newest = 0;  // the attempt that the other columns are of
+  reader.database
+      .prepare(
+          "SELECT count(*), coalesce(a.ended_ms, (SELECT min(n.started_ms) FROM attempts n WHERE n.run = a.run AND "
+          "n.attempt > a.attempt), 0), outcome_detail, max(a.attempt) FROM attempts a "
+          "WHERE a.run = ? AND a.attempt < ? AND outcome NOT IN ('finished', 'stopped')")
+      .bind(run.number, run.attempt)
+      .next(run.faults, run.restarted_ms, run.restart_cause, newest);
+}
+
 /// Restarts are counted anew when a user resumes the run.
 void find_restart(Reader& reader, RunRow& run) {
+  if (!run.restarts) return find_faults(reader, run);
   if (run.restarts.value_or(0) == 0) return;
   reader.database
       .prepare(

@@ -29,7 +29,11 @@ struct RunRow {
   double bucket_mb = 0;                                    // of gradients in an all-reduce; 0: unknown, or without
   std::string optimizer;                                   // LifecycleRecord::optimizer
   std::optional<std::int64_t> deleted_ms;
+  /// When the newest record came, by the clock that started_ms and finished_ms are of; 0: rank 0 of the attempt has
+  /// sent none. created_ms and updated_ms are of the server's clock.
+  std::int64_t reported_ms = 0;
   std::optional<std::int64_t> restarts, max_restarts;  // only for runs started by the server
+  std::int64_t faults = 0;                             // earlier attempts that ended so; only for those started by hand
   std::int64_t restarted_ms = 0;                       // time of the newest restart after a fault; 0: none was counted
   std::string restart_cause;                           // its fault
   std::vector<std::string> hosts;                      // of the current attempt, without duplicates, in rank order

@@ -40,6 +40,13 @@ std::vector<LifecycleRow> list_lifecycle(Reader& reader, std::int64_t run, std::
   return reader.database.prepare(sql).bind(run, limit).all<LifecycleRow>();
 }
 
+bool is_or_was_run(Reader& reader, const std::string& id) {
+  return reader.database
+      .prepare("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1) OR EXISTS (SELECT 1 FROM purged_runs WHERE id = ?1)")
+      .bind(id)
+      .value<bool>();
+}
+
 std::vector<RunLocation> places_of_runs(Reader& reader, std::int64_t since_ms) {
   static const std::string sql = select<RunLocation>(
       "FROM runs r LEFT JOIN launches l ON l.run = r.run WHERE deleted_ms IS NULL AND "

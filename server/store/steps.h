@@ -68,6 +68,9 @@ struct RunLocation {
   std::string checkpoint;  // folder of a checkpoint, RUN/checkpoints/NAME; empty: none
 };
 
+/// Whether a run with this id is or was in the database, a deleted or purged one included.
+bool is_or_was_run(Reader& reader, const std::string& id);
+
 /// Runs that are not over, or that ended at `since_ms` or later.
 std::vector<RunLocation> places_of_runs(Reader& reader, std::int64_t since_ms);
 

@@ -62,10 +62,11 @@ HealthPart state_part(const store::RunRow& run, const std::string& last_error, s
                       .update = run.last.step,
                       .silent_since = is_stale(run, now_ms) ? format_rfc3339(run.updated_ms) : "",
                       .resumable = !run.is_external(),
-                      .restarts = {.count = run.restarts.value_or(0),
+                      .restarts = {.count = run.restarts.value_or(run.faults),
                                    .max = run.max_restarts.value_or(0),
                                    .last_time = run.restarted_ms > 0 ? format_rfc3339(run.restarted_ms) : "",
-                                   .last_cause = run.restart_cause}});
+                                   .last_cause = run.restart_cause,
+                                   .by_hand = !run.restarts.has_value()}});
 }
 
 }  // namespace

@@ -48,6 +48,19 @@ describe('marks of attempts', () => {
           first_update: [1, 39, 41, null, 43][at]!,
         })),
       } as unknown as RunData);
+    const alerts = (mode: XAxis['mode']) =>
+      eventMarks({
+        axis: { ...axis, mode },
+        get: () => loss,
+        attempts: [],
+        alerts: [41, 43, null].map((update) => ({
+          message: `at ${update}`,
+          update,
+          raised_at: '2026-11-28T10:00:00.000Z',
+        })),
+      } as unknown as RunData);
+    expect(alerts('update')).toEqual([{ x: 41, kind: 'alert', label: 'at 41' }]);
+    expect(alerts('elapsed')).toEqual([{ x: 2, kind: 'alert', label: 'at 41' }]);
     expect(marksOf('update')).toEqual([{ x: 41, kind: 'attempt', label: 'attempt 3' }]);
     expect(marksOf('elapsed')).toEqual([{ x: 2, kind: 'attempt', label: 'attempt 3' }]);
   });

@@ -27,6 +27,7 @@ const run = (part: Partial<Run>): Run => ({
   finished_at: null,
   stale_since: null,
   record_age_ms: 0,
+  elapsed_seconds: 3600,
   world_size: 2,
   hosts: ['alder'],
   parameters: 1,
@@ -47,6 +48,14 @@ const run = (part: Partial<Run>): Run => ({
 
 const none: Details = { config: () => null, metrics: () => null };
 const state = (part: Partial<ListState> = {}): ListState => ({ ...defaultListState(), ...part });
+
+describe('the column of durations', () => {
+  it('has what the records say, not the times of two clocks', () => {
+    const late = run({ updated_at: '2026-11-21T23:00:00Z', finished_at: '2026-11-21T10:03:00Z', elapsed_seconds: 180 });
+    expect(columnOf('ran')!.cell(late, none, 0)).toBe('3 min 00 s');
+    expect(columnOf('ran')!.cell(run({ state: 'queued', elapsed_seconds: null }), none, 0)).toBe('–');
+  });
+});
 
 describe('the state of the list in the address', () => {
   it('makes the round trip, and the default is empty', () => {

@@ -2,7 +2,7 @@ import * as format from '../../server/dashboard/src/lib/format';
 import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/stream';
 import { ALL_PARTS, partsOf } from '../../server/dashboard/src/data/run_data';
 import { defaultView, hashOfRun, parseRoute, samePage } from '../../server/dashboard/src/lib/routes';
-import { ageMs, isSettled, staleForMs } from '../../server/dashboard/src/data/runs';
+import { ageMs, isSettled, staleForMs, takenSeconds } from '../../server/dashboard/src/data/runs';
 import {
   alignOnFirst,
   appendTail,
@@ -137,6 +137,12 @@ describe('freshness', () => {
     expect(isSettled(ended, 1_000_000, 1_003_000)).toBe(true);
     expect(isSettled({ finished_at: null, record_age_ms: 3_600_000 }, 0, 0)).toBe(false);
     expect(isSettled(null, 0, 0)).toBe(false);
+  });
+  it('takes a run by its records, and adds their age while it goes on', () => {
+    const late = { elapsed_seconds: 372, record_age_ms: 4000, finished_at: '2026-11-28T00:00:00Z' };
+    expect(takenSeconds(late, 1_000_000, 9_000_000)).toBe(372);
+    expect(takenSeconds({ ...late, finished_at: null }, 1_000_000, 1_001_000)).toBe(377);
+    expect(takenSeconds({ elapsed_seconds: null, record_age_ms: 4000, finished_at: null }, 0, 0)).toBe(4);
   });
   it('counts on from the age that was told, whatever the clocks say', () => {
     expect(ageMs(300, 5000, 7000)).toBe(2300);

@@ -457,7 +457,7 @@ async function checkLooks(page, address, run, options) {
     await page.waitForSelector('.samples mark');
     await page.evaluate(() => scrollTo(0, 0));
     await page.evaluate(() =>
-      document.querySelectorAll('.verdict details').forEach((fold) => {
+      document.querySelectorAll('details.verdict').forEach((fold) => {
         fold.open = true;
       }),
     );

@@ -18,7 +18,7 @@ import { auditQuery, runOf, shortRoute } from '../../server/dashboard/src/views/
 import { runsOf } from '../../server/dashboard/src/views/nodes';
 import { editDistance, similarRuns } from '../../server/dashboard/src/views/not_found';
 import { RunWatch } from '../../server/dashboard/src/views/notifier';
-import { actionsOf, offersResume, splitOf } from '../../server/dashboard/src/views/run_summary';
+import { actionsOf, offersResume, speedPartOf, splitOf } from '../../server/dashboard/src/views/run_summary';
 import { mayReload, nextTheme, themeOf, watchConnection } from '../../server/dashboard/src/views/site_header';
 import { newToken } from '../../server/dashboard/src/views/tokens';
 
@@ -143,6 +143,26 @@ describe('what the server resumes', () => {
   });
 });
 
+describe('the speed in the health', () => {
+  const parts = [
+    { topic: 'state', level: 'good', text: 'Running', action: null },
+    { topic: 'speed', level: 'warning', text: 'Network-bound: 64 % of each step waits', action: null },
+  ];
+  const health = { level: 'warning', headline: parts[1]!.text, action: null, parts } as Run['health'];
+  const verdict = { verdict: 'network_bound', level: 'warning', sentence: 'network-bound: 63 % of each step waits' };
+  it('is told once, in the words of the verdict whose evidence the page shows', () => {
+    expect(speedPartOf(health, verdict as Verdict)?.text).toBe('Network-bound: 63 % of each step waits');
+  });
+  it('keeps its words where the verdict has changed since', () => {
+    const healed = { ...verdict, level: 'good', sentence: 'healthy' } as Verdict;
+    expect(speedPartOf(health, healed)?.text).toBe('Network-bound: 64 % of each step waits');
+  });
+  it('is no part of a run that is over, or whose verdict is not known yet', () => {
+    expect(speedPartOf({ ...health, parts: [parts[0]] } as Run['health'], verdict as Verdict)).toBeUndefined();
+    expect(speedPartOf(health, null)).toBeUndefined();
+  });
+});
+
 describe('the split of an update', () => {
   const part = (key: string, value: number, share: number | null) => ({ key, value, unit: 'ms', share });
   const verdict = {
@@ -196,7 +216,7 @@ describe('news of runs', () => {
     state,
     detail: 'why',
     stale_since: stale,
-    restarts: null,
+    restarts: 0,
     health: { headline: 'Restarted 2 of 3 times' },
   });
   it('are what went wrong since the last look, once', () => {
@@ -209,7 +229,7 @@ describe('news of runs', () => {
   });
   it('tell of each restart once, and not of those before the first look', () => {
     const watch = new RunWatch();
-    const restarted = (restarts: number | null) => ({ ...run('a', 'running'), restarts });
+    const restarted = (restarts: number) => ({ ...run('a', 'running'), restarts });
     expect(watch.look([restarted(1)])).toEqual([]);
     expect(watch.look([restarted(2)])).toEqual([
       { run: 'a', title: 'run a was restarted after a fault', text: 'Restarted 2 of 3 times' },

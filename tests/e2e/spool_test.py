@@ -67,6 +67,28 @@ class SpoolTest(SystemTest):
         self.assertEqual(other.get(f"/api/v1/runs/{run_id}")["finished_at"], ended["finished_at"])
         self.assertIn("the server has all records", self.sync(other).stdout)
 
+    def test_a_run_that_begins_and_ends_without_its_server_is_taken_once(self) -> None:
+        server = self.server()
+        server.kill()
+        run = self.finish_run(server=server.address, overrides=["training.stop_after=30u", "checkpoint.every=0"])
+        self.assertIn("send them with `nmt run sync", run.text())
+        server.start()
+        runs = wait_for("the run", lambda: server.get("/api/v1/runs")["items"])
+        self.assertEqual(len(runs), 1)
+        run_id = runs[0]["id"]
+        ended = wait_for(
+            "its end", lambda: (one := server.get(f"/api/v1/runs/{run_id}"))["state"] == "succeeded" and one
+        )
+        self.assertEqual(ended["update"], 30)
+        self.check_series(server, run_id)
+        times = [record["time_ms"] / 1000 for record in self.records("run", "lifecycle") if record["rank"] == 0]
+        self.assertAlmostEqual(ended["elapsed_seconds"], max(times) - min(times), delta=0.1)
+        self.assertAlmostEqual(datetime.fromisoformat(ended["started_at"]).timestamp(), min(times), delta=0.01)
+        shown = call(
+            "nmt", "run", "show", run_id, "--server", server.address, "--token-file", server.folder / "admin.token"
+        )
+        self.assertRegex(shown.stdout, r"(?m)^took +\d+ ")
+
     def end_well(self, run: Run, server: Server, run_id: str) -> None:
         self.wait_steps(run, 30)
         os.kill(run.rank_pids()[0], signal.SIGTERM)

@@ -54,14 +54,14 @@ TEST(ListRuns, HasLossBleuAndHealthInEightyColumns) {
 }
 
 TEST(ListRuns, NeverDropsTheHealthAndCutsItLast) {
-  for (int width = 70; width <= 240; ++width) {
+  for (int width = 48; width <= 240; ++width) {
     const std::string text = listed(width);
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(text_width(line), static_cast<std::size_t>(width));
     EXPECT_THAT(text, HasSubstr("▲ running"));
     EXPECT_THAT(text, HasSubstr("HEALTH\n"));
-    EXPECT_THAT(text, HasSubstr("Restarted"));
-    EXPECT_THAT(text, HasSubstr("2.7500"));
+    EXPECT_THAT(text, HasSubstr("Restart"));
+    EXPECT_EQ(text.find("2.7500") != std::string::npos, width >= 49) << width;
   }
   EXPECT_THAT(listed(120), HasSubstr("[#####.....]  50 %")) << "progress is there at 120 columns";
 }

@@ -67,6 +67,24 @@ TEST(Table, CutsTheMoreImportantTextLast) {
   EXPECT_EQ(printed(table, 20), "NAME      WHY\na name …  a reason …\n");
 }
 
+/// Names of runs may be in any script.
+TEST(Table, AlignsWideAndCombiningCharacters) {
+  Table table({{.title = "NAME", .importance = 100, .shrinks = true}, {.title = "WHY", .importance = 100}});
+  table.add({{"名前の長い実験"}, {"x"}});
+  table.add({{"u\u0308ber alle Maßen"}, {"y"}});
+  EXPECT_EQ(printed(table),
+            "NAME             WHY\n"
+            "名前の長い実験   x\n"
+            "u\u0308ber alle Maßen  y\n");
+  EXPECT_EQ(printed(table, 14),
+            "NAME       WHY\n"
+            "名前の長…  x\n"
+            "u\u0308ber all…  y\n");
+  EXPECT_EQ(cut("名前", 4), "名前");
+  EXPECT_EQ(cut("名前の", 4), "名…");
+  EXPECT_EQ(text_width("a\xff"), 2u) << "damaged UTF-8";
+}
+
 TEST(Table, ColoursOnlyOnRequest) {
   Table table({{.title = "STATE"}, {.title = "X"}});
   table.add({{"failed", Colour::red}, {"y"}});

@@ -150,6 +150,8 @@ TEST(RunView, TheOutcomeCountsRestartsAfterFaults) {
   RunView view({.out = out}, std::chrono::milliseconds(0));
   view.run(object(R"({"id":"r","name":"toy","state":"succeeded","detail":"20e","restarts":2,"max_restarts":3})"));
   EXPECT_EQ(view.outcome(), "run toy (r) succeeded after 2 of 3 restarts: 20e");
+  view.run(object(R"({"id":"r","name":"toy","state":"succeeded","detail":"20e","restarts":1,"max_restarts":null})"));
+  EXPECT_EQ(view.outcome(), "run toy (r) succeeded after 1 fault: 20e") << "started by hand";
   view.run(object(R"({"id":"r","name":"toy","state":"succeeded","detail":"20e","restarts":0,"max_restarts":3})"));
   EXPECT_EQ(view.outcome(), "run toy (r) succeeded: 20e");
 }

@@ -239,6 +239,25 @@ TEST(Report, KnowsGeneratedSequences) {
   }
 }
 
+/// Neither a law nor a straight trend may promise a loss below 0 or below the entropy.
+TEST(Report, ForecastsNoLossThatNoModelCanReach) {
+  for (const double least : {0.0, 1.9}) {
+    for (const std::int64_t every : {10, 25}) {
+      ConstructedRun run = sequence_run();
+      run.evals.clear();
+      run.evaluate("valid", every, [&](double u) { return least + 0.05 + 0.6 * std::log2(100 / u); });
+      for (EvalRecord& eval : run.evals) eval.entropy = least > 0 ? least : NAN;
+      const Answer answer = answer_of(report_of(run), 2);
+      EXPECT_TRUE(says(answer, "No: the validation loss still falls")) << answer.text;
+      EXPECT_GE(number_of(answer, "nll_per_doubling"), -0.05 - 1e-9) << answer.text;
+      EXPECT_LE(number_of(answer, "nll_per_doubling_low"), number_of(answer, "nll_per_doubling"));
+      EXPECT_GE(number_of(answer, "nll_per_doubling_low"), -0.05 - 1e-9) << answer.text;
+      const bool fitted = says(answer, "The fit of all");
+      EXPECT_GE(fitted ? number_of(answer, "fit_a") : least, least) << answer.text;
+    }
+  }
+}
+
 TEST(Report, DescribesAFolderOfSequences) {
   ConstructedRun run = sequence_run();
   run.config = "task: gssm\ndata:\n  folder: sequences\n  valid_set: valid\n";

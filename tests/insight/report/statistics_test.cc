@@ -60,6 +60,30 @@ TEST(Statistics, ThePowerLawHasNoNegativeLossAndIsNoEndOfTheGrid) {
   EXPECT_FALSE(fit_power_law(u, steep)) << "c would be 3";
 }
 
+/// No model falls below the entropy, which is known of generated sequences.
+TEST(Statistics, ThePowerLawStaysAboveTheLeastLoss) {
+  std::vector<double> u, y;
+  for (double update = 100; update <= 900; update += 100) {
+    u.push_back(update);
+    y.push_back(2.4 - update / 2500);  // 2.04 at the end
+  }
+  const auto free = fit_power_law(u, y), bound = fit_power_law(u, y, 2);
+  ASSERT_TRUE(free && bound);
+  EXPECT_LT(free->a, 2);
+  EXPECT_GE(bound->a, 2);
+  EXPECT_GT(bound->at(1e9), 2 - 1e-12);
+  const Estimate change = change_by_doubling(u, y, *bound, 2);
+  EXPECT_NEAR(change.value, bound->at(1800) - bound->at(900), 1e-12);
+  EXPECT_LE(change.low, change.value);
+  EXPECT_GE(change.high, change.value);
+  LossCurve curve{u, y, std::vector<double>(u.size(), 2.0)};
+  EXPECT_EQ(curve.least(), 2);
+  curve.entropy.back() = 2.1;
+  EXPECT_EQ(curve.least(), y.back()) << "a sample's loss may lie below the entropy";
+  curve.entropy.back() = NAN;
+  EXPECT_EQ(curve.least(), 0);
+}
+
 TEST(Statistics, TheChangeByDoublingHasAnInterval) {
   const auto change = [](double noise) {
     std::vector<double> u, y;

@@ -39,6 +39,20 @@ TEST(Verdict, NamesTheNetworkOfTheDistributedRun) {
   expect_whole(verdict);
 }
 
+TEST(Verdict, TellsOfALateRankBesideTheNetwork) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}, RankTimes{.host = "hostB"}, RankTimes{.host = "hostB"}};
+  run.ranks[3].backward_ms = 280;
+  run.network_ms = 400, run.communication_ms = 500;
+  run.facts.parameters = 10'000'000;
+  const Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::network_bound);
+  EXPECT_THAT(verdict.sentence, ::testing::ContainsRegex(" waits for all-reduce .* and 10 % for rank 3 on hostB; "));
+  expect_whole(verdict);
+  run.ranks[3].backward_ms = 210;
+  EXPECT_THAT(judge(run.input()).sentence, ::testing::Not(HasSubstr("rank 3"))) << "1 % is none of its business";
+}
+
 TEST(Verdict, DoesNotOfferBf16IfItIsOnOrAllRanksShareAHost) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
+#include <string>
 
 #include "base/json.h"
 #include "insight/steps.h"
@@ -133,6 +135,7 @@ TEST(Alerts, TellOfRestartsFailuresAndEndsOnce) {
     ASSERT_EQ(alerts.size(), 2u);
     EXPECT_EQ(alerts[0].at("message"), "failed at update 40: rank 0 on vm was killed by signal 9");
     EXPECT_EQ(alerts[0].at("kind"), "failed");
+    EXPECT_EQ(alerts[0].at("update"), 40) << "the newest attempt has not trained";
     EXPECT_EQ(alerts[0].at("state"), "open");
     EXPECT_EQ(alerts[1].at("message"), "restart 1 of 3 at update 40: rank 1 on vm was killed by signal 9");
     EXPECT_EQ(alerts[1].at("kind"), "restarted");
@@ -154,6 +157,32 @@ TEST(Alerts, TellOfRestartsFailuresAndEndsOnce) {
   ASSERT_EQ(alerts.size(), 3u) << "none was raised again";
   EXPECT_EQ(alerts[0].at("message"), "restart 1 of 3 at update 40: rank 2 on vm was killed by signal 9")
       << "counted from the resume on";
+}
+
+/// The server may have noticed nothing of the fault: it hears of the next attempt alone.
+TEST(Alerts, TellOfAttemptsThatFollowAFaultByHand) {
+  testing::TestServer server;
+  const auto say = [&](std::int64_t attempt, std::int64_t sequence, RecordBody body) {
+    put(server.store(), {record_of(std::move(body), sequence, 0, attempt)});
+  };
+  say(1, 1, LifecycleRecord{.event = "started", .name = "demo"});
+  say(1, 2, StepRecord{.update = 40});
+  say(2, 1, LifecycleRecord{.event = "started", .name = "demo"});
+  say(2, 2, LifecycleRecord{.event = "stopped", .detail = "stopped on request"});
+  say(3, 1, LifecycleRecord{.event = "started", .name = "demo"});
+  say(3, 2, LifecycleRecord{.event = "failed", .detail = "rank 1 on vm: no memory"});
+  say(4, 1, LifecycleRecord{.event = "started", .name = "demo"});
+  alerts::AlertWatch watch(server.store(), {}, server.alert_publisher(), 20ms);
+  Client client(server.port());
+  const auto alerts = wait_for_alerts(client, "", 3);
+  ASSERT_EQ(alerts.size(), 3u) << "none for the attempt after a stop on request";
+  std::set<std::string> messages;
+  for (const auto& alert : alerts) messages.insert(std::string(alert.at("message").as_string()));
+  EXPECT_EQ(messages, (std::set<std::string>{
+                          "started again by hand at update 40: the attempt before it ended without a word",
+                          "failed at update 40: rank 1 on vm: no memory",
+                          "started again by hand at update 40: rank 1 on vm: no memory",
+                      }));
 }
 
 TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/records/run_marks.h"
+#include "server/store/control.h"
 #include "server/store/runs.h"
 #include "tests/server/test_server.h"
 
@@ -36,9 +38,9 @@ class SpoolIntakeTest : public ::testing::Test {
       testing::put(server_.store(), records);
     }
   }
-  void write_run_file(const std::string& run) const {
+  void write_run_file(const std::string& run, const std::string& server = "") const {
     fs::create_directories(folder());
-    std::ofstream(folder() / "run.json") << to_text(json::object{{"run", run}, {"attempt", 1}}) << '\n';
+    babelring::write_run_file(folder(), {.run = run, .attempt = 1, .host = "h0", .server = server});
   }
   void write(std::int64_t rank, const std::vector<Record>& records) const {
     const fs::path file = spool(rank);
@@ -114,6 +116,34 @@ TEST_F(SpoolIntakeTest, SkipsRefusedRecordsAndFilesOfAnotherRun) {
   records.back().header.run = "r_01J0000000000000000000000Z";
   write(1, {records.back()});
   EXPECT_EQ(intake_.take(), 0);
+}
+
+/// A run that began and ended while the server was away.
+TEST_F(SpoolIntakeTest, TakesARunThatItHasNeverHeardOfOnceIfThatWasToReport) {
+  const auto take = [this] { return SpoolIntake(server_.service()).take(); };
+  const auto forget = [this](bool purged) {
+    server_.store().write([&](store::Database& database) {
+      store::purge_run(database, database.prepare("SELECT run FROM runs").value<std::int64_t>());
+      if (!purged) database.execute("DELETE FROM purged_runs");
+    });
+  };
+  forget(false);
+  EXPECT_EQ(take(), 0) << "it was to report to no server";
+  write_run_file(run_id, "http://localhost:7070");
+  std::ofstream(spool(0).parent_path() / "rank-0.ack") << "120 1\n";
+  EXPECT_EQ(take(), 0) << "a server had records of it";
+  fs::remove(spool(0).parent_path() / "rank-0.ack");
+  EXPECT_EQ(SpoolIntake(server_.service()).take(SteadyClock::now()), 0) << "late";
+  {
+    const FileDescriptor held(::open(spool(1).c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
+    EXPECT_EQ(take(), 0) << "a process trains there";
+  }
+  EXPECT_EQ(take(), 52 + 51);
+  EXPECT_EQ(run().state, store::RunState::succeeded);
+  EXPECT_EQ(take(), 0);
+  forget(true);
+  EXPECT_EQ(take(), 0) << "somebody has deleted it";
 }
 
 TEST_F(SpoolIntakeTest, StopsInTime) {

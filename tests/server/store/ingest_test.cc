@@ -108,14 +108,61 @@ TEST_F(IngestTest, AnEndIsNotBeforeTheStart) {
   EXPECT_EQ(list_attempts(*reader, run->number)[0].ended_ms, begin);
 }
 
-TEST_F(IngestTest, AClockThatIsAheadEndsNoRunInTheFuture) {
-  Record finished = record_of(LifecycleRecord{.event = "finished"}, 1);
-  finished.header.time_ms = wall_time_ms() + 3'600'000;
-  put(*store, {finished});
+/// Clocks of workers need not agree with the server's: a difference is of one clock, whenever the records arrive.
+TEST_F(IngestTest, ARunTakesAsLongAsItsRecordsSay) {
+  const std::int64_t now = wall_time_ms();
+  for (const std::int64_t hours : {-5, 2}) {
+    const std::int64_t begin = now + hours * 3'600'000;
+    const std::string id = hours < 0 ? run_id : "r_01J0000000000000000000000Z";
+    const auto life = [&](const char* event, std::int64_t sequence, std::int64_t time_ms, std::int64_t rank = 0) {
+      Record record = record_of(LifecycleRecord{.event = event}, sequence, rank);
+      record.header.run = id;
+      record.header.time_ms = time_ms;
+      if (rank > 0) record.header.host = "elsewhere";
+      return record;
+    };
+    put(*store, {life("started", 1, begin), life("progress", 2, begin + 360'000)});
+    {
+      auto reader = store->reader();
+      EXPECT_EQ(find_run(*reader, id)->started_ms, begin);
+      EXPECT_NEAR(static_cast<double>(find_run(*reader, id)->reported_ms), static_cast<double>(begin + 360'000), 1);
+    }
+    put(*store, {life("failed", 1, now, 1)});  // by a third clock
+    auto reader = store->reader();
+    const auto run = find_run(*reader, id);
+    EXPECT_EQ(run->state, RunState::failed);
+    EXPECT_NEAR(static_cast<double>(*run->finished_ms - run->started_ms), 360'000, 10'000);
+    const auto attempt = list_attempts(*reader, run->number).at(0);
+    EXPECT_EQ(attempt.started_ms, begin);
+    EXPECT_EQ(attempt.ended_ms, run->finished_ms);
+    for (const TransitionRow& each : list_transitions(*reader, run->number, 0, 100)) {
+      EXPECT_LE(each.time_ms, wall_time_ms()) << "the journal is the server's";
+    }
+  }
+}
+
+/// The supervisor notices an end without a record, such as a kill, by the server's clock.
+TEST_F(IngestTest, AnEndThatNobodyReportedIsOnTheClockOfTheRecords) {
+  const std::int64_t now = wall_time_ms(), begin = now - 18'000'000;
+  std::int64_t number = 0;
+  store->write([&](Database& database) {
+    create_run(database, {.id = run_id, .profile = "local"}, now);
+    begin_attempt(database, {.id = run_id, .world_size = 1}, "mpirun", "", "", now);
+  });
+  Record started = record_of(LifecycleRecord{.event = "started"}, 1);
+  started.header.time_ms = begin;
+  put(*store, {started});
+  store->write([&](Database& database) {
+    end_attempt(database, {run_id, 1, 137, RunEvent::gave_up, "killed", "supervisor"}, wall_time_ms() + 60'000);
+  });
   auto reader = store->reader();
   const auto run = find_run(*reader, run_id);
-  EXPECT_LE(run->finished_ms.value(), wall_time_ms());
-  EXPECT_LE(run->started_ms, wall_time_ms());
+  number = run->number;
+  EXPECT_EQ(run->started_ms, begin);
+  EXPECT_NEAR(static_cast<double>(*run->finished_ms - begin), 60'000, 10'000);
+  const auto attempt = list_attempts(*reader, number).at(0);
+  EXPECT_EQ(std::pair(attempt.started_ms, attempt.ended_ms), std::pair(begin, run->finished_ms));
+  EXPECT_GE(list_transitions(*reader, number, 0, 100).back().time_ms, now);
 }
 
 TEST_F(IngestTest, GivesARunTheLabelsThatItLacks) {

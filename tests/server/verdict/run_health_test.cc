@@ -148,6 +148,38 @@ TEST_F(HealthTest, ARunRestartedAfterAFaultSaysSoUntilItIsResumed) {
   EXPECT_EQ(headline(), "Queued: waiting for a free slot: resumed from the newest checkpoint") << "counted anew";
 }
 
+/// A wrapper, or a user, starts a killed run again: the server hears only of the next attempt.
+TEST_F(HealthTest, ARunStartedAgainByHandAfterAFaultSaysSo) {
+  const auto say_in = [&](std::int64_t attempt, std::int64_t sequence, RecordBody body) {
+    Record record = record_of(std::move(body), sequence, 0, attempt);
+    record.header.time_ms = 1'795'233'600'000 + attempt * 60'000;
+    put(server.store(), {record});
+  };
+  const auto start = [&](std::int64_t attempt) {
+    say_in(attempt, 1, LifecycleRecord{.event = "started", .name = "demo", .world_size = 1});
+    say_in(attempt, 2, StepRecord{.update = 60 * attempt, .loss = 3, .times = {.step = 100}});
+  };
+  start(1);
+  say_in(1, 3, LifecycleRecord{.event = "stopped", .detail = "stopped on request"});
+  start(2);
+  EXPECT_EQ(headline(), "Running") << "a stop on request is no fault";
+  start(3);
+  EXPECT_EQ(headline(), "Started again once after a fault, last 2026-11-21T04:03:00.000Z") << "nobody knows why";
+  EXPECT_EQ(level(), "warning");
+  say_in(3, 3, LifecycleRecord{.event = "failed", .detail = "rank 1 on vm: no memory"});
+  EXPECT_EQ(headline(), "Failed at update 180 after 1 fault: rank 1 on vm: no memory");
+  start(4);
+  const std::string last = "last 2026-11-21T04:03:00.000Z: rank 1 on vm: no memory";
+  EXPECT_EQ(headline(), "Started again 2 times after a fault, " + last);
+  EXPECT_EQ(get(run_path()).at("restarts"), 2);
+  EXPECT_TRUE(get(run_path()).at("max_restarts").is_null());
+  say_in(4, 3, LifecycleRecord{.event = "finished", .detail = "finished: 240u of training"});
+  EXPECT_EQ(headline(),
+            "Finished at update 240 after 2 faults: 240u of training; last fault 2026-11-21T04:03:00.000Z: rank 1 on "
+            "vm: no memory");
+  EXPECT_EQ(level(), "warning");
+}
+
 TEST_F(HealthTest, AnEarlyStoppedRunIsNoPlateau) {
   begin();
   train(60);

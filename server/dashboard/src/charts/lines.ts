@@ -58,16 +58,16 @@ export function nonFiniteMarks(axis: XAxis, series: Series, whose = ''): Mark[] 
   );
 }
 
-/// Marks for the run's alerts and new attempts, the same on every chart. An attempt is placed by its first update: its start is by the
-/// server's clock, which may differ from that of the records, and these may have come later.
+/// Marks for the run's alerts and new attempts, the same on every chart. They are placed by their updates: the times of alerts are by
+/// the server's clock, which may differ from that of the records, and these may have come later.
 export function eventMarks(run: RunData): Mark[] {
   const series = run.get('loss');
-  const place = (kind: Mark['kind'], label: string, time: string): Mark[] => {
-    const x = xOfTime(run.axis, series, Date.parse(time));
-    return x === null ? [] : [{ x, kind, label }];
-  };
   return [
-    ...run.alerts.flatMap(({ message, raised_at }) => place('alert', message, raised_at)),
+    ...run.alerts.flatMap(({ message, update, raised_at }): Mark[] => {
+      const byTime = (): number | null => xOfTime(run.axis, series, Date.parse(raised_at!)); // of an older server
+      const x = update === null ? byTime() : xOfStep(run.axis, series, update);
+      return x === null ? [] : [{ x, kind: 'alert', label: message }];
+    }),
     ...run.attempts.flatMap(({ attempt, first_update }): Mark[] => {
       const shown = first_update !== null && first_update >= (series.step[0] ?? Infinity);
       const x = attempt > 1 && shown ? xOfStep(run.axis, series, first_update) : null;

@@ -24,6 +24,14 @@ export function staleForMs(run: Pick<Run, 'state' | 'record_age_ms'>, atMs: numb
   return run.state === 'running' && age > STALE_AFTER_MS ? age : null;
 }
 
+/// How long the run has taken, until its end or `nowMs`. The server takes its records by their own clock and tells the newest one's
+/// age by its own; no time of one clock is subtracted from another's.
+export const takenSeconds = (
+  run: Pick<Run, 'elapsed_seconds' | 'finished_at' | 'record_age_ms'>,
+  atMs: number,
+  nowMs: number,
+): number => (run.elapsed_seconds ?? 0) + (run.finished_at ? 0 : ageMs(run.record_age_ms, atMs, nowMs) / 1000);
+
 /// Ended, and no record has come for a while: none is expected unless the run is resumed.
 export const isSettled = (
   run: Pick<Run, 'finished_at' | 'record_age_ms'> | null,

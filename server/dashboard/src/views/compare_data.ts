@@ -238,10 +238,8 @@ export function winner(key: string, values: readonly (Best | null)[]): number {
 const runHead = (run: ComparedRun, at: number, scope: string): HTMLTableCellElement =>
   h('th', { scope }, swatch(colorOf(at)), ' ', h('a', { href: hashOfRun(run.id) }, run.name));
 
-function elapsed({ run }: ComparedRun): string {
-  if (!run) return DASH;
-  return formatDuration((Date.parse(run.finished_at ?? run.updated_at) - Date.parse(run.started_at)) / 1000);
-}
+const elapsed = ({ run }: ComparedRun): string =>
+  typeof run?.elapsed_seconds === 'number' ? formatDuration(run.elapsed_seconds) : DASH;
 
 /// One row per run, one column per metric: its best value with the update. Marks the best of all runs.
 export function bestTable(runs: readonly ComparedRun[], keys: readonly string[]): HTMLElement {

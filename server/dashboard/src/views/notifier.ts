@@ -24,7 +24,7 @@ export class RunWatch {
     const news: News[] = [];
     for (const run of runs) {
       const { id, name, detail } = run;
-      const [is, restarts] = [faultOf(run), run.restarts ?? 0];
+      const [is, restarts] = [faultOf(run), run.restarts];
       const tell = (event: string, text: string): unknown =>
         news.push({ run: id, title: `${name || id} ${event}`, text });
       if (before && restarts > (this.restarts.get(id) ?? 0))

@@ -145,11 +145,11 @@ export function splitBar(parts: readonly (readonly [color: string, weight: numbe
   return h(`span.split-bar${more}`, { 'aria-hidden': 'true' }, pieces);
 }
 
-/// The run's state as a coloured badge. A running run that stopped reporting is shown as stale.
+/// The run's state as a coloured badge. A running run that stopped reporting is silent.
 export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
   const silentMs = staleForMs(run, atMs, nowMs);
   if (silentMs === null) return h(`span.state.state-${run.state}`, run.state);
-  return h('span.state.state-stale', `stale for ${formatDuration(silentMs / 1000)}`);
+  return h('span.state.state-stale', `silent for ${formatDuration(silentMs / 1000)}`);
 }
 
 /// A label with its field; `hidden` ones are for screen readers.

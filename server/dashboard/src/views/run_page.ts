@@ -5,14 +5,13 @@ import { type ChartDefinition, CHARTS, LINK } from '../charts/definitions';
 import { ALL_PARTS, type Part, partsOf, RunData } from '../data/run_data';
 import { xValue } from '../lib/axes';
 import { h, instead, replaceChildren, setText } from '../lib/dom';
-import { formatDateTime } from '../lib/format';
 import { hashOfRun, type ViewState, writeAddress } from '../lib/routes';
 import { isLive, isSettled, percentDone, staleForMs } from '../data/runs';
 import { Life, Refresher } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf, followPrinting, type Printable, Toolbar } from './chart_grid';
 import { Owner, type Page, type Place } from './parts';
 import type { RunSections } from './run_sections';
-import { healthBand, RunActions, runTiles, runTitle, verdictBox } from './run_summary';
+import { healthBand, RunActions, runTiles, runTitle } from './run_summary';
 import { addShortcuts } from './site_header';
 
 const REFRESH_MS = 250; // min time between requests for data that events announced
@@ -33,7 +32,8 @@ const fetchSections = (): Promise<SectionsFile> => import('./run_sections');
 function fullRange(data: RunData, view: ViewState): Range {
   const { step, timeMs } = data.get('loss');
   const at = (row: number): number => xValue(data.axis, step.at(row) ?? 0, timeMs.at(row) ?? 0);
-  const last = view.range && data.run ? xValue(data.axis, data.run.update, Date.parse(data.run.updated_at)) : at(-1);
+  const endMs = data.startMs + 1000 * (data.run?.elapsed_seconds ?? 0);
+  const last = view.range && data.run ? xValue(data.axis, data.run.update, endMs) : at(-1);
   const from = view.x !== 'wall' ? 0 : view.range ? data.startMs / 1000 : at(0);
   return last > from ? [from, last] : [from, from + 1];
 }
@@ -136,9 +136,8 @@ class RunPage extends Life {
           'section.run-header',
           { 'aria-label': 'Summary' },
           h('div.run-head', runTitle(data, Date.now()), actions.render()),
-          healthBand(data.run!.health, actions.resume, data.verdict !== null),
+          healthBand(data.run!.health, data.verdict, live(), actions.resume),
           runTiles(data, Date.now()),
-          verdictBox(data.verdict, live()),
         ),
     }));
   }
@@ -279,7 +278,7 @@ class RunPage extends Life {
     if (run?.finished_at) return this.place.status('finished', run.state);
     const silentMs = run ? staleForMs(run, runAtMs, Date.now()) : null;
     if (silentMs === null) return this.place.status('live', 'live');
-    this.place.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`); // a fixed time, so that screen readers announce it once
+    this.place.status('stale', 'silent'); // a fixed text, which screen readers announce once; the health says since when
   }
 
   private readonly drawFacts = this.open(() => {

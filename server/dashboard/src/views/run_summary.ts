@@ -9,8 +9,6 @@ import { hashOfSweep } from '../lib/routes';
 import * as runs from '../data/runs';
 import { splitBar, stateBadge, status } from './parts';
 
-/// The box's style by the level of the verdict.
-const TONES: Record<Verdict['level'], string> = { good: 'good', unknown: 'unknown', warning: 'held', bad: 'held' };
 const joined = (parts: readonly (string | false | null)[], by = ' · '): string => parts.filter(Boolean).join(by);
 
 function amount({ key, value, unit }: Evidence): string {
@@ -45,26 +43,6 @@ function evidenceTables(evidence: readonly Evidence[]): Child {
 const windowText = ({ first_update, last_update }: NonNullable<Verdict['window']>): string =>
   `updates ${formatCount(first_update)} to ${formatCount(last_update)}`;
 
-/// The verdict: its sentence, with advice and evidence behind a fold. `live`: the run trains now.
-export function verdictBox(verdict: Verdict | null, live: boolean): Child {
-  if (!verdict) return null;
-  const { window, sentence, advice, evidence } = verdict;
-  const confidence = verdict.verdict !== 'unknown' && `confidence ${formatPercent(verdict.confidence, 0)}`;
-  const basis = joined([confidence, window && windowText(window)], ', ');
-  const speed = h('span.muted', live ? 'Speed ' : 'Speed during training ');
-  return h(
-    `section.card.verdict.verdict-${live ? TONES[verdict.level] : 'unknown'}`,
-    { 'aria-label': 'Speed' },
-    h(
-      'details',
-      h('summary', speed, h('span.verdict-sentence', sentence)),
-      advice ? h('p.verdict-advice', advice) : null,
-      basis ? h('p.muted', basis) : null,
-      evidence.length > 0 && evidenceTables(evidence),
-    ),
-  );
-}
-
 /// The time of an update by phase, from the verdict's evidence; `exposed`: fraction spent waiting for other ranks and the network.
 export type Split = { updateMs: number; exposed: number; shares: ReadonlyMap<string, number>; basis: string };
 
@@ -91,17 +69,56 @@ export const offersResume = ({ parts }: Health): boolean =>
 const todo = (action: string | null): string =>
   action === null || action === runs.RESUME ? '' : runs.localTimes(action);
 
-/// The run's health: headline, colour and action of the worst part, then the other parts. `resume` resumes the run; null if the
-/// user may not. `speedBelow`: the page shows the speed in another box.
-export function healthBand(health: Health, resume: (() => void) | null, speedBelow: boolean): HTMLElement {
+type HealthPart = Health['parts'][number];
+const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/// The part of the health that a verdict explains; undefined if the run is over. The two are asked for one after the other: with
+/// the same level, the verdict's sentence stands for the part's, so that its numbers are those of the evidence.
+export function speedPartOf({ parts }: Health, verdict: Verdict | null): HealthPart | undefined {
+  const topic = verdict?.verdict === 'host_contended' ? 'hosts' : 'speed';
+  const part = verdict ? parts.find((each) => each.topic === topic) : undefined;
+  return part && part.level === verdict!.level ? { ...part, text: capitalised(verdict!.sentence) } : part;
+}
+
+/// The evidence of the verdict, folded; with its sentence and advice where the band has not `said` them. `live`: the run trains now.
+function speedFold(
+  { verdict, level, window, sentence, advice, evidence, confidence }: Verdict,
+  live: boolean,
+  said: boolean,
+): Child {
+  const sure = verdict !== 'unknown' && `confidence ${formatPercent(confidence, 0)}`;
+  const basis = joined([sure, window && windowText(window)], ', ');
+  if (said && evidence.length === 0) return null;
+  const topic = h('span.health-topic', live ? 'Speed' : 'Speed during training');
+  const marked = h(`span.health-part.level-${live ? level : 'unknown'}`, topic, h('span.verdict-sentence', sentence));
+  return h(
+    'details.verdict',
+    h('summary', said ? h('span.muted', 'Why') : marked),
+    advice && !said ? h('p.verdict-advice', advice) : null,
+    basis ? h('p.muted', basis) : null,
+    evidence.length > 0 && evidenceTables(evidence),
+  );
+}
+
+/// The run's health: headline, colour and action of the worst part, then the other parts, and what the verdict on its speed rests
+/// on. Each sentence is there once. `resume` resumes the run; null if the user may not. `live`: the run trains now.
+export function healthBand(
+  health: Health,
+  verdict: Verdict | null,
+  live: boolean,
+  resume: (() => void) | null,
+): HTMLElement {
   const { level, headline, action, parts } = health;
   const at = parts.findIndex((part) => part.text === headline);
-  const others = parts.filter(({ topic }, which) => which !== at && !(speedBelow && topic === 'speed'));
-  const row = (part: Health['parts'][number]): Child => {
+  const speed = speedPartOf(health, verdict);
+  const speedIsWorst = speed !== undefined && parts[at]?.topic === speed.topic;
+  const others = parts.filter(({ topic }, which) => which !== at && topic !== speed?.topic);
+  const row = (part: HealthPart): Child => {
     const next = todo(part.action) ? h('span.muted', ` · ${todo(part.action)}`) : null;
     const text = h('span', runs.localTimes(part.text), next);
     return h(`li.health-part.level-${part.level}`, h('span.health-topic', part.topic), text);
   };
+  const first = runs.localTimes(speedIsWorst ? speed.text : headline);
   return h(
     `section.card.health.level-${level}`,
     { 'aria-label': 'Health' },
@@ -109,12 +126,13 @@ export function healthBand(health: Health, resume: (() => void) | null, speedBel
       'div.health-head',
       h(
         'div',
-        h('p.health-headline', { role: 'status' }, runs.localTimes(headline)),
+        h(`p.health-headline${speedIsWorst ? '.verdict-sentence' : ''}`, { role: 'status' }, first),
         todo(action) ? h('p.health-action', todo(action)) : null,
       ),
       resume && h('button.chip.primary', { onclick: resume }, 'Resume …'),
     ),
     others.length > 0 && h('ul.health-parts', others.map(row)),
+    verdict && speedFold(verdict, live, speedIsWorst),
   );
 }
 
@@ -199,16 +217,16 @@ function best(run: Run): HTMLElement {
 }
 
 function facts(data: RunData, run: Run, nowMs: number): string {
-  const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
   const ranks = run.world_size > 0 ? `${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'}` : '';
   const began = run.update > 0 || run.hosts.length > 0;
   const state = run.finished_at ? 'ran' : began ? 'running for' : 'waiting for';
   const age = runs.ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000;
+  const silent = runs.staleForMs(run, data.runAtMs, nowMs) !== null; // the badge says so, and for how long
   return joined([
     `${ranks}${run.hosts.length > 0 ? ` on ${format.formatNames(run.hosts, 4)}` : ''}`,
     run.parameters > 0 && `${formatSi(run.parameters)} parameters`,
-    `${state} ${format.formatDuration((end - data.startMs) / 1000)}`,
-    began && `last record ${format.formatAge(age)}`,
+    `${state} ${format.formatDuration(runs.takenSeconds(run, data.runAtMs, nowMs))}`,
+    began && !silent && `last record ${format.formatAge(age)}`,
     run.attempt > 1 && `attempt ${run.attempt}`,
   ]);
 }
@@ -236,8 +254,10 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
 export function runTiles(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
   const split = splitOf(data.verdict);
-  const detail = split ? `of a ${formatMs(split.updateMs)} update · ${split.basis}` : 'not measured yet';
-  const exposed = split ? formatPercent(split.exposed) : format.DASH;
+  const part = (key: string): string => formatPercent(split?.shares.get(key) ?? 0, 0);
+  const waits = `network ${part('network_wait_ms')}, other ranks ${part('straggler_wait_ms')}`;
+  const detail = split ? `${waits} of a ${formatMs(split.updateMs)} update · ${split.basis}` : 'not measured yet';
+  const exposed = split ? formatPercent(split.exposed, 0) : format.DASH;
   return h(
     'dl.tiles',
     progress(data, run, nowMs),

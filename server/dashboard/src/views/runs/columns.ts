@@ -52,11 +52,6 @@ const labelsOf = (run: Run): string =>
     .map(([key, value]) => (value ? `${key}=${value}` : key))
     .join(' ');
 
-const seconds = (run: Run): number | null => {
-  const end = run.finished_at ?? run.updated_at;
-  return run.started_at && end ? (Date.parse(end) - Date.parse(run.started_at)) / 1000 : null;
-};
-
 const time = (id: string, title: string, value: (run: Run) => string | null): Column => ({
   ...{ id, title, number: false, value: (run: Run) => value(run) ?? '' },
   cell: (run) => formatTime(value(run)),
@@ -114,7 +109,7 @@ export const COLUMNS: readonly Column[] = [
   text('version', 'Version', (run) => run.version),
   time('started', 'Started', (run) => run.started_at),
   time('finished', 'Finished', (run) => run.finished_at),
-  number('ran', 'Ran for', seconds, formatDuration),
+  number('ran', 'Ran for', (run) => run.elapsed_seconds, formatDuration),
 ];
 
 const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));
