@@ -145,9 +145,13 @@ class ControlPlaneTest(ControlTest):
         self.assertRegex(self.causes(run)[0], r"rank 1 on \S+ was killed by signal 9")
         state = item["health"]["parts"][0]["text"]
         self.assertRegex(state, r"^Restarted 1 of \d+ times, last \S+Z: rank 1 on \S+ was killed by signal 9$")
-        told = [
-            alert for alert in self.control.get(f"/api/v1/alerts?run={run}")["items"] if alert["kind"] == "restarted"
-        ]
+
+        def restarts() -> list[dict]:
+            alerts = self.control.get(f"/api/v1/alerts?run={run}")["items"]
+            return [alert for alert in alerts if alert["kind"] == "restarted"]
+
+        # The rules are judged every two seconds, in which the new attempt may make all of its updates.
+        told = wait_for("alert of the restart", restarts)
         self.assertEqual(len(told), 1)
         self.assertRegex(
             told[0]["message"], r"^restart 1 of \d+ at update [\d,]+: rank 1 on \S+ was killed by signal 9$"
