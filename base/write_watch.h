@@ -11,7 +11,7 @@
 namespace babelring {
 
 /// Logs a warning when a call that writes to a file system takes long, "NAME: a write has taken 10 s", and a line when
-/// it has returned. A hung network file system would otherwise stop a program without a word. Watches the calls of one
+/// it has returned. A hung network file system would otherwise stop a program silently. Watches the calls of one
 /// thread from another one.
 class WriteWatch {
  public:

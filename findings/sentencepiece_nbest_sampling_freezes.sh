@@ -10,7 +10,7 @@
 # Subword regularisation (Kudo 2018) draws one of the n best segmentations with probability in proportion to P(x)^alpha. One expects that
 # alpha alone says how much a draw varies, as the probabilities are divided by their sum. They are computed as floats first, not relative to
 # the best: from about alpha * log P(best) = -103 on all of them are 0, and every draw is the best. So lines above a length, which a smaller
-# alpha only moves, are never varied in training, without a word. With nbest_size -1 (all segmentations, by the lattice) lines of
+# alpha only moves, are never varied in training, and nothing tells. With nbest_size -1 (all segmentations, by the lattice) lines of
 # any length vary. Seen on 30 November 2026, different segmentations among 200 draws at alpha 0.5:
 #
 #   words   nbest_size 64   nbest_size -1

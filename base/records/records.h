@@ -237,8 +237,8 @@ class RecordSink {
 
 /// The metrics of a step as (key, value), in order of declaration: all numeric members except `update`, and last
 /// `excess`, nll - entropy. `skipped` is 0 or 1. Entries of memory_bytes and gpu have dotted keys:
-/// memory_bytes.weights. An unknown entropy, alignment_loss or r_drop_loss has
-/// no key.
+/// memory_bytes.weights. An unknown entropy,
+/// alignment_loss or r_drop_loss has no key.
 std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step);
 
 }  // namespace babelring

@@ -104,10 +104,6 @@ std::size_t total(const std::vector<std::size_t>& shown, const std::vector<std::
   return sum;
 }
 
-}  // namespace
-
-namespace {
-
 /// The columns that the character at `place` takes on a terminal; moves `place` behind it.
 std::size_t next_width(std::string_view text, std::size_t& place) {
   UChar32 character = 0;

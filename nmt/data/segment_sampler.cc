@@ -21,8 +21,8 @@ namespace {
 
 using PieceType = SubwordModel::PieceType;
 
-/// True for pieces of text that are cut anew.
-bool is_cut(const SubwordModel::Piece& piece) {
+/// True for the pieces of text, which are segmented anew.
+bool is_text(const SubwordModel::Piece& piece) {
   return piece.type == PieceType::normal || piece.type == PieceType::unused;
 }
 
@@ -40,16 +40,16 @@ constexpr std::string_view space = "\u2581";
 
 }  // namespace
 
-/// Cuts runs of ordinary pieces. `table` must outlive this only while it is constructed.
-class SegmentSampler::Cutter {
+/// Segments runs of pieces of text anew. `table` must outlive this only while it is constructed.
+class SegmentSampler::ModelSampler {
  public:
-  virtual ~Cutter() = default;
+  virtual ~ModelSampler() = default;
 
   std::vector<std::int32_t> draw(std::span<const std::int32_t> ids, Random& random) const {
     std::vector<std::int32_t> drawn;
     for (std::size_t first = 0; first < ids.size();) {
       std::size_t last = first + 1;
-      if (is_cut_[static_cast<std::size_t>(ids[first])]) {
+      if (is_text_[static_cast<std::size_t>(ids[first])]) {
         while (last < ids.size() && goes_on(ids[last])) ++last;
         draw_run(ids.subspan(first, last - first), random, drawn);
       } else {
@@ -69,45 +69,45 @@ class SegmentSampler::Cutter {
   }
 
  protected:
-  explicit Cutter(const SubwordModel& table) {
+  explicit ModelSampler(const SubwordModel& table) {
     for (const SubwordModel::Piece& piece : table.pieces) {
-      is_cut_.push_back(is_cut(piece));
+      is_text_.push_back(is_text(piece));
       sizes_.push_back(std::max<std::size_t>(1, piece.text.size()));
       begins_word_.push_back(piece.text.starts_with(space));
-      if (is_cut(piece) && piece.text.find(space, 1) != std::string::npos) words_apart_ = false;
+      if (is_text(piece) && piece.text.find(space, 1) != std::string::npos) words_apart_ = false;
     }
   }
-  void keep_whole(std::size_t id) { is_cut_[id] = false; }
+  void keep_whole(std::size_t id) { is_text_[id] = false; }
 
-  /// Appends a cut of the pieces' text. No piece of the model lies across the ends of the run.
+  /// Appends a segmentation of the pieces' text. No piece of the model lies across the ends of the run.
   virtual void draw_run(std::span<const std::int32_t> ids, Random& random, std::vector<std::int32_t>& drawn) const = 0;
 
  private:
   bool goes_on(std::int32_t id) const {
     const auto at = static_cast<std::size_t>(id);
-    return is_cut_[at] && !(words_apart_ && begins_word_[at]);
+    return is_text_[at] && !(words_apart_ && begins_word_[at]);
   }
 
-  std::vector<bool> is_cut_, begins_word_;
+  std::vector<bool> is_text_, begins_word_;
   std::vector<std::size_t> sizes_;
   bool words_apart_ = true;  // no piece goes on behind a space
 };
 
 /// Begins with the characters and merges pairs, the best first, unless the pair is left out. As SentencePiece does, a
 /// pair that was left out is tried again when one of its parts has changed.
-class SegmentSampler::BpeCutter : public Cutter {
+class SegmentSampler::BpeSampler : public ModelSampler {
  public:
-  BpeCutter(const SubwordModel& table, double dropout) : Cutter(table), dropout_(dropout) {
+  BpeSampler(const SubwordModel& table, double dropout) : ModelSampler(table), dropout_(dropout) {
     std::unordered_map<std::string_view, std::int32_t> ids;
     for (std::size_t id = 0; id < table.pieces.size(); ++id) {
       const SubwordModel::Piece& piece = table.pieces[id];
       scores_.push_back(piece.score);
       unused_.push_back(piece.type == PieceType::unused);
-      if (is_cut(piece)) ids.emplace(piece.text, static_cast<std::int32_t>(id));
+      if (is_text(piece)) ids.emplace(piece.text, static_cast<std::int32_t>(id));
     }
     characters_.resize(table.pieces.size());
     for (std::size_t id = 0; id < table.pieces.size(); ++id) {
-      if (is_cut(table.pieces[id])) add_merges(table.pieces[id].text, static_cast<std::int32_t>(id), ids);
+      if (is_text(table.pieces[id])) add_merges(table.pieces[id].text, static_cast<std::int32_t>(id), ids);
     }
   }
 
@@ -191,10 +191,11 @@ class SegmentSampler::BpeCutter : public Cutter {
   std::unordered_map<std::uint64_t, std::int32_t> merges_;
 };
 
-/// Draws a path through the lattice of all cuts, from its end, by the sums of the weights of the paths to each place.
-class SegmentSampler::UnigramCutter : public Cutter {
+/// Draws a path through the lattice of all segmentations, from its end, by the sums of the weights of the paths to each
+/// place.
+class SegmentSampler::UnigramSampler : public ModelSampler {
  public:
-  UnigramCutter(const SubwordModel& table, double power) : Cutter(table) {
+  UnigramSampler(const SubwordModel& table, double power) : ModelSampler(table) {
     for (std::size_t id = 0; id < table.pieces.size(); ++id) {
       const SubwordModel::Piece& piece = table.pieces[id];
       texts_.emplace_back(piece.text);
@@ -208,7 +209,7 @@ class SegmentSampler::UnigramCutter : public Cutter {
       longest_ = std::max(longest_, character_bounds(texts_[id]).size() - 1);
     }
   }
-  UnigramCutter(const UnigramCutter&) = delete;  // ids_ refers to texts_
+  UnigramSampler(const UnigramSampler&) = delete;  // ids_ refers to texts_
 
  private:
   /// A number that may be smaller than a double can be: value * 2^exponent.
@@ -318,14 +319,14 @@ SegmentSampler::SegmentSampler(const Vocabulary& vocabulary, const SegmentationO
                                int max_length)
     : options_(options), seed_(seed), max_length_(static_cast<std::size_t>(max_length)) {
   const VocabularyModels models = split_models(vocabulary.bytes());
-  const auto cutter_of = [&](const std::string& model) -> std::shared_ptr<const Cutter> {
+  const auto sampler_of = [&](const std::string& model) -> std::shared_ptr<const ModelSampler> {
     const SubwordModel table(model);
     check_kind(options, table.type == SubwordModel::ModelType::bpe);
-    if (table.type == SubwordModel::ModelType::bpe) return std::make_shared<BpeCutter>(table, options.bpe_dropout);
-    return std::make_shared<UnigramCutter>(table, options.sampling);
+    if (table.type == SubwordModel::ModelType::bpe) return std::make_shared<BpeSampler>(table, options.bpe_dropout);
+    return std::make_shared<UnigramSampler>(table, options.sampling);
   };
-  source_ = cutter_of(models.source);
-  target_ = models.target.empty() ? source_ : cutter_of(models.target);
+  source_ = sampler_of(models.source);
+  target_ = models.target.empty() ? source_ : sampler_of(models.target);
 }
 
 std::vector<std::int32_t> SegmentSampler::draw(std::span<const std::int32_t> ids, TextSide side, Random& random) const {
@@ -381,14 +382,17 @@ SegmentSampler::Growth SegmentSampler::growth(const Corpus& corpus) const {
   std::vector<std::int64_t> sentences;
   std::int64_t source = 0, target = 0;
   for (std::int64_t k = 0; k < count; ++k) {
-    sentences.push_back(k * corpus.sentences() / count);
-    source += corpus.source_length(sentences.back()) + 1;
-    target += corpus.target_length(sentences.back()) + 1;
+    const std::int64_t i = k * corpus.sentences() / count;
+    const std::int64_t source_tokens = corpus.source_length(i) + 1, target_tokens = corpus.target_length(i) + 1;
+    if (std::max(source_tokens, target_tokens) > static_cast<std::int64_t>(max_length_)) continue;  // not trained
+    sentences.push_back(i);
+    source += source_tokens;
+    target += target_tokens;
   }
-  if (count == 0) return {};
+  if (sentences.empty()) return {};
   const Corpus drawn = draw(corpus, 0, sentences);
-  return {.source = static_cast<double>(drawn.source_tokens() + count) / static_cast<double>(source),
-          .target = static_cast<double>(drawn.target_tokens() + count) / static_cast<double>(target)};
+  return {.source = static_cast<double>(drawn.source_tokens() + drawn.sentences()) / static_cast<double>(source),
+          .target = static_cast<double>(drawn.target_tokens() + drawn.sentences()) / static_cast<double>(target)};
 }
 
 }  // namespace babelring

@@ -94,12 +94,12 @@ TextSource::TextSource(const Corpus& corpus, const PlanOptions& options, const P
       options_(options) {}
 
 UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, const RankPart& part) const {
-  UpdateBatches batches = make_whole_words(update, start, part);
+  UpdateBatches batches = make_undropped(update, start, part);
   for (PackedBatch& batch : batches.micro_batches) drop_words(batch, update, options_);
   return batches;
 }
 
-UpdateBatches TextSource::make_whole_words(std::int64_t update, const DataPosition& start, const RankPart& part) const {
+UpdateBatches TextSource::make_undropped(std::int64_t update, const DataPosition& start, const RankPart& part) const {
   UpdatePlan planned = plan_(start);
   if (!sampler_) return make_batches(plan_.corpus(), planned, update, part);
   const Corpus drawn = sampler_->draw(plan_.corpus(), start.epoch, planned.sentences);

@@ -12,8 +12,9 @@ namespace babelring {
 class TextSource : public UpdateSource {
  public:
   /// The corpus must outlive the source. Throws UsageFailure if an option is out of range, Failure if no sentence is
-  /// kept. The plan lies in memory from `memory`, if it has any. With a `sampler`, each sentence is cut anew in each
-  /// epoch, and updates have tokens_per_update tokens of these cuts on average. Each rank draws the whole update.
+  /// kept. The plan lies in memory from `memory`, if it has any. With a `sampler`, each sentence is
+  /// segmented anew in each epoch, and updates have tokens_per_update of these tokens on average. Each rank draws the
+  /// whole update.
   TextSource(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory = {},
              std::optional<SegmentSampler> sampler = {});
 
@@ -30,7 +31,7 @@ class TextSource : public UpdateSource {
 
  private:
   /// make() without drop_words().
-  UpdateBatches make_whole_words(std::int64_t update, const DataPosition& start, const RankPart& part) const;
+  UpdateBatches make_undropped(std::int64_t update, const DataPosition& start, const RankPart& part) const;
 
   std::optional<SegmentSampler> sampler_;
   SegmentSampler::Growth growth_;

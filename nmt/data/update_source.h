@@ -22,13 +22,13 @@ enum class DataOrder {
 
 enum class SampledSides { both, source, target };
 
-/// How the text of training sentences is cut into pieces anew each time it is read.
+/// How training sentences are segmented anew in each epoch: subword regularisation.
 struct SegmentationOptions {
   /// Probability that a merge of a BPE vocabulary is left out where it could be made. Source: Provilkov et al. 2020,
   /// "BPE-Dropout".
   double bpe_dropout = 0;
-  /// A cut of a unigram vocabulary is drawn in proportion to its probability to the power of this; 0: always the best
-  /// cut. Source: Kudo 2018, "Subword Regularization", with all cuts.
+  /// A segmentation by a unigram vocabulary is drawn in proportion to its probability to the power of this; 0: always
+  /// the best one. Source: Kudo 2018, "Subword Regularization", with all segmentations (l = infinity).
   double sampling = 0;
   SampledSides sides = SampledSides::both;
 

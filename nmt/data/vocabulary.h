@@ -86,8 +86,8 @@ VocabularyModels split_models(std::string_view file);
 /// The content of a vocabulary's file with these models. Does not check them.
 std::string join_models(const VocabularyModels& models);
 
-/// The fields of a SentencePiece model that a program needs which cuts text without SentencePiece. Numbers of values
-/// are those of sentencepiece_model.proto.
+/// The fields of a SentencePiece model that are needed to segment text without SentencePiece. Values are those of
+/// sentencepiece_model.proto.
 struct SubwordModel {
   enum class PieceType { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
   enum class ModelType { unigram = 1, bpe = 2, word = 3, character = 4 };

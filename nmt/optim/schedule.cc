@@ -101,8 +101,10 @@ void ScheduleOptions::bind(OptionBinder& b) {
       "linear, cosine and wsd schedules: when the learning rate reaches final_fraction, counted from the start of "
       "training and in the unit of warm_up; 100%: when training ends, by stop_after or max_minutes, whichever comes "
       "first");
-  b.parsed("cool_down", cool_down,
-           "wsd schedule: length of the fall before decay, in the unit of decay, or 20% of decay");
+  b.parsed(
+      "cool_down", cool_down,
+      "wsd schedule: length of the fall that ends at decay, in the unit of decay; 20%: of the training if decay is in "
+      "percent, otherwise of decay");
   b.number("final_fraction", final_fraction, 0, 1,
            "linear, cosine and wsd schedules: final learning rate as a fraction of the peak");
 }

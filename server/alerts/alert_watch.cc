@@ -50,7 +50,7 @@ std::optional<RunEvent> event_of(const store::UntoldTransition& transition) {
     event.value = static_cast<double>(transition.faults);
     event.message = fmt::format(
         "started again by hand{}: {}", at,
-        transition.detail_before.empty() ? "the attempt before it ended without a word" : transition.detail_before);
+        transition.detail_before.empty() ? "the attempt before it did not report its end" : transition.detail_before);
     return event;
   }
   if (transition.before == transition.after) return std::nullopt;  // only its history went on

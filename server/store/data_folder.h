@@ -9,7 +9,7 @@
 namespace babelring::store {
 
 /// A damaged frame of a write-ahead log with valid ones of the same log behind it. SQLite recovers what precedes it,
-/// and drops the rest without a word.
+/// and silently drops the rest.
 struct WalDamage {
   std::int64_t frame = 0;         // from 1; 0: the log's header
   std::int64_t frames = 0;        // of the log

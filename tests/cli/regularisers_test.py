@@ -28,9 +28,12 @@ class RegularisersTest(FolderTest):
 
     def test_a_resumed_run_writes_the_same_checkpoint(self) -> None:
         options = [f"training.{option}" for option in ALL] + ["training.log_every=5u", "tensorboard=true"]
-        options += ["model.dropout=0.1", "validation.every=4u"]
+        options += ["model.dropout=0.1", "validation.every=4u", "data.bpe_dropout=0.1"]
         done = self.train("whole", "training.stop_after=20u", *options)
         self.assertIn("training.ema: validations and checkpoints have the moving average of the weights", done.stderr)
+        self.assertRegex(
+            done.stderr, r"segmented anew in each epoch, into 1\.\d+ times as many source and 1\.\d+ times"
+        )
         self.assertRegex(done.stderr, r"update 20 .*nll [0-9.]+, R-Drop loss [0-9.]+,")
         records = spool_records(Path("whole/spool/attempt-1/rank-0.jsonl"))
         losses = [record["r_drop_loss"] for record in records if record["kind"] == "step"]
@@ -65,6 +68,11 @@ class RegularisersTest(FolderTest):
                 ["training.layer_drop=0.2", "training.guided_alignment=0.1"],
                 "training.layer_drop: 0.2, but training.guided_alignment needs its layer in each update",
             ),
+            (
+                ["data.sampled_sides=target"],
+                "data.sampled_sides: given, but nothing is sampled; expected data.bpe_dropout or data.sampling above 0",
+            ),
+            (["data.sampling=0.2"], "data.sampling: 0.2, but the vocabulary is of BPE; use data.bpe_dropout"),
             (["training.ema=1"], "training.ema: expected a number from 0 to 0.9999999, found '1'"),
         ):
             done = self.train("run", *overrides, check=False)

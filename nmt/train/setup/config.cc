@@ -47,17 +47,15 @@ void DataConfig::bind(OptionBinder& b) {
       "how the sentences of an update are divided among ranks: equal: as many tokens each; measured: by the speed "
       "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently, "
       "unless training.reproducible is ranks: then whole units move (see units)");
-  b.number(
-      "bpe_dropout", segmentation.bpe_dropout, 0, 0.99,
-      "BPE vocabularies: probability that a merge is left out when a training sentence is cut into pieces, which is "
-      "done anew in each epoch (0.1)");
-  b.number(
-      "sampling", segmentation.sampling, 0, 4,
-      "unigram vocabularies: in each epoch draw a training sentence's pieces in proportion to their probability to "
-      "the power of this (0.2); 0: always the most probable ones");
+  b.number("bpe_dropout", segmentation.bpe_dropout, 0, 0.99,
+           "BPE vocabularies: segment training sentences anew in each epoch, and leave out a merge with this "
+           "probability (0.1)");
+  b.number("sampling", segmentation.sampling, 0, 4,
+           "unigram vocabularies: segment training sentences anew in each epoch, drawn in proportion to the "
+           "probabilities of the segmentations to the power of this (0.2); 0: always the most probable one");
   b.choice("sampled_sides", segmentation.sides,
            {{"both", SampledSides::both}, {"source", SampledSides::source}, {"target", SampledSides::target}},
-           "sides of which bpe_dropout and sampling cut the sentences anew");
+           "the sides that bpe_dropout and sampling segment anew");
 }
 
 void GssmTaskConfig::bind(OptionBinder& b) {
@@ -305,6 +303,9 @@ void TrainConfig::check() const {
 
 /// Refuses what could have no effect, or has nothing to work on.
 void TrainConfig::check_regularisers() const {
+  if (data.segmentation.sides != SampledSides::both && !data.segmentation.draws()) {
+    refuse("data.sampled_sides", "given, but nothing is sampled; expected data.bpe_dropout or data.sampling above 0");
+  }
   const bool drops = model.dropout > 0 || model.attention_dropout > 0 || model.activation_dropout > 0;
   if (training.r_drop > 0 && !drops && training.layer_drop == 0) {
     refuse(
@@ -331,7 +332,7 @@ void TrainConfig::check_gssm() const {
   }
   if (data.segmentation.draws()) {
     refuse(data.segmentation.sampling > 0 ? "data.sampling" : "data.bpe_dropout",
-           "given, but task gssm has no text to cut; expected 0");
+           "given, but task gssm has no text to segment; expected 0");
   }
   if (training.guided_alignment > 0) {
     refuse("training.guided_alignment",

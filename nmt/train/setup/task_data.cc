@@ -82,7 +82,7 @@ TaskData open_translation(const TrainConfig& config, const PlanMemory& memory) {
   }
   if (data.segmentation.draws()) {
     opened.size += fmt::format(
-        "; cut anew in each epoch, into {:.2f} times as many source and {:.2f} times as many target "
+        "; segmented anew in each epoch, into {:.2f} times as many source and {:.2f} times as many target "
         "tokens",
         source->growth().source, source->growth().target);
   }

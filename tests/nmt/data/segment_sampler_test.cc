@@ -112,7 +112,7 @@ TEST_P(SegmentSamplerTest, DrawsWithTheFrequenciesOfSentencePiece) {
   }
 }
 
-TEST_P(SegmentSamplerTest, ACutDependsOnEpochSentenceAndSideAlone) {
+TEST_P(SegmentSamplerTest, ASegmentationDependsOnEpochSentenceAndSideAlone) {
   const Corpus all = corpus();
   const Corpus together = sampler.draw(all, 3, every_sentence);
   const Corpus next = sampler.draw(all, 4, every_sentence);
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SegmentSamplerTest,
                                               {.bpe_dropout = 0.3}},
                                          Case{{.model = "unigram", .size = 60}, {.sampling = 0.3}}));
 
-TEST(SegmentSampler, CutsAsSentencePieceWhereAlmostNoMergeIsLeftOut) {
+TEST(SegmentSampler, SegmentsAsSentencePieceWhereAlmostNoMergeIsLeftOut) {
   const Vocabulary vocabulary = Vocabulary::from_bytes(trained({.model = "bpe", .size = 80}), "test");
   const SegmentSampler sampler(vocabulary, {.bpe_dropout = 1e-12}, 1, long_enough);
   Random random(1);
@@ -224,7 +224,7 @@ TEST(SegmentSampler, GivesPartsOfUnusedPieces) {
   }
 }
 
-TEST(SegmentSampler, CutsEachSideByItsModelAndOnlyTheAskedSides) {
+TEST(SegmentSampler, SegmentsEachSideByItsModelAndOnlyTheChosenSides) {
   const std::string whole = trained({.model = "bpe", .size = 80});
   const Vocabulary joint = Vocabulary::from_bytes(whole, "joint");
   const auto is_short = [&](std::int32_t id) { return id < 3 || joint.piece(id).size() < 5; };
@@ -255,6 +255,20 @@ TEST(SegmentSampler, ASentenceThatBecomesTooLongStaysAsItIs) {
     const Corpus drawn = sampler.draw(corpus, epoch, std::vector<std::int64_t>{0});
     EXPECT_LT(drawn.source_length(0), max_length);
   }
+}
+
+/// Sentences that are left out of training stay as they are, and do not count.
+TEST(SegmentSampler, MeasuresTheGrowthOfTrainedSentences) {
+  const Vocabulary vocabulary = Vocabulary::from_bytes(trained({.model = "bpe", .size = 80}), "test");
+  const Ids ids = vocabulary.encode(sampled_text[0]);
+  Ids longer;
+  for (int i = 0; i < 20; ++i) longer.insert(longer.end(), ids.begin(), ids.end());
+  const SegmentationOptions options{.bpe_dropout = 0.5};
+  const SegmentSampler sampler(vocabulary, options, 1, long_enough);
+  const double trained_alone = sampler.growth(Corpus::from_memory({ids}, {ids})).target;
+  EXPECT_GT(trained_alone, 1);
+  EXPECT_EQ(sampler.growth(Corpus::from_memory({ids, longer}, {ids, longer})).target, trained_alone);
+  EXPECT_EQ(sampler.growth(Corpus::from_memory({longer}, {longer})).target, 1);
 }
 
 /// Pieces "▁the" and "▁dog" of both sides, aligned crosswise, stay aligned by their letters.

@@ -179,7 +179,7 @@ TEST(Alerts, TellOfAttemptsThatFollowAFaultByHand) {
   std::set<std::string> messages;
   for (const auto& alert : alerts) messages.insert(std::string(alert.at("message").as_string()));
   EXPECT_EQ(messages, (std::set<std::string>{
-                          "started again by hand at update 40: the attempt before it ended without a word",
+                          "started again by hand at update 40: the attempt before it did not report its end",
                           "failed at update 40: rank 1 on vm: no memory",
                           "started again by hand at update 40: rank 1 on vm: no memory",
                       }));
