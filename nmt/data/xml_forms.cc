@@ -39,6 +39,7 @@ class TmxPairs : public XmlPairs {
   void open(std::string_view name, XmlAttributes attributes) override {
     if (name == "header") main_language_ = get_attribute(attributes, "srclang");
     if (name == "tu") {
+      refuse_nested(std::exchange(in_unit_, true), name);
       begin_unit();
       texts_.clear();
     } else if (name == "tuv") {
@@ -53,6 +54,7 @@ class TmxPairs : public XmlPairs {
   void close(std::string_view name) override {
     if (name == "seg") texts_.push_back({language_, captured()});
     if (name != "tu") return;
+    in_unit_ = false;
     if (!knows_languages()) find_languages();
     if (!knows_languages()) return add(texts_.empty() ? nullptr : &texts_.front().line, nullptr);
     Text* source = best_of(texts_, from_);
@@ -80,6 +82,7 @@ class TmxPairs : public XmlPairs {
 
   std::string main_language_, language_;
   std::vector<Text> texts_;
+  bool in_unit_ = false;
 };
 
 /// <xliff><file source-language target-language><trans-unit><source><target> of 1.2, <xliff srcLang trgLang><file>
@@ -98,6 +101,7 @@ class XliffPairs : public XmlPairs {
       enter_file(get_attribute(attributes, name == "file" ? "source-language" : "srcLang"),
                  get_attribute(attributes, name == "file" ? "target-language" : "trgLang"));
     } else if (name == "trans-unit" || name == "segment") {
+      refuse_nested(in_unit_, name);
       begin_unit();
       has_source_ = has_target_ = false;
       in_unit_ = true;
@@ -162,9 +166,11 @@ class WmtPairs : public XmlPairs {
 
   void open(std::string_view name, XmlAttributes attributes) override {
     if (name == "doc") {
+      refuse_nested(std::exchange(in_document_, true), name);
       begin_unit();
       versions_.clear();
     } else if (name == "src" || name == "ref") {
+      refuse_nested(in_version_, name);
       versions_.push_back({.language = get_attribute(attributes, "lang"), .is_source = name == "src"});
       in_version_ = true;
       saw(versions_.back().language);
@@ -181,6 +187,7 @@ class WmtPairs : public XmlPairs {
   }
 
   void add_document() {
+    in_document_ = false;
     const auto find = [&](bool source) {
       return std::find_if(versions_.begin(), versions_.end(),
                           [&](const Version& one) { return one.is_source == source; });
@@ -205,7 +212,7 @@ class WmtPairs : public XmlPairs {
 
   std::string id_;
   std::vector<Version> versions_;
-  bool in_version_ = false;
+  bool in_document_ = false, in_version_ = false;
 };
 
 }  // namespace

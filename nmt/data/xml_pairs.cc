@@ -160,6 +160,10 @@ void XmlPairs::set_languages(const std::string& from, const std::string& to) {
   if (to_.empty()) to_ = differ ? primary(to) : to;
 }
 
+void XmlPairs::refuse_nested(bool inside, std::string_view name) const {
+  if (inside) fail("{}:{}: <{}> inside of another; expected {}", file_.string(), line(), name, name_of(form_));
+}
+
 void XmlPairs::add(RawLine* source, RawLine* target) {
   if (knows_languages() && !std::exchange(told_, true))
     spdlog::info("{}: {}, {} to {}", file_.string(), name_of(form_), from_, to_);
@@ -206,6 +210,7 @@ void XmlPairs::require_languages() const {
 
 void XmlPairs::begin(std::string_view name, XmlAttributes attributes) {
   if (!capturing_) return open(name, attributes);
+  ++depth_;
   if (code_depth_ > 0 || is_code(name)) ++code_depth_;
   const bool line_break = get_attribute(attributes, "ctype") == "lb" || get_attribute(attributes, "type") == "lb";
   if (line_break) text_.text += '\n';
@@ -216,11 +221,9 @@ void XmlPairs::begin(std::string_view name, XmlAttributes attributes) {
 }
 
 void XmlPairs::end(std::string_view name) {
-  if (code_depth_ > 0) {
-    --code_depth_;
-  } else {
-    close(name);
-  }
+  if (depth_ == 0) return close(name);
+  --depth_;
+  if (code_depth_ > 0) --code_depth_;
 }
 
 void XmlPairs::take(std::string_view text) {

@@ -44,7 +44,7 @@ class XmlPairs : public PairSource {
 
  protected:
   /// An element begins or ends; `name` is without a prefix. Not called for elements inside of a captured text, which
-  /// are inline, but for their ends. Both may throw.
+  /// are inline: the end of the element that capture() was called in is the next one. Both may throw.
   virtual void open(std::string_view name, XmlAttributes attributes) = 0;
   virtual void close(std::string_view name) = 0;
 
@@ -62,6 +62,9 @@ class XmlPairs : public PairSource {
   /// Sets the languages to read, unless the user chose them.
   void set_languages(const std::string& from, const std::string& to);
   bool knows_languages() const { return !from_.empty() && !to_.empty(); }
+
+  /// Fails if `inside`: the element that begins is in one of its own kind, whose texts would be lost.
+  void refuse_nested(bool inside, std::string_view name) const;
 
   /// Adds a pair, or what is there of it. Takes the texts.
   void add(RawLine* source, RawLine* target);
@@ -93,7 +96,7 @@ class XmlPairs : public PairSource {
   std::int64_t read_ = 0;
   std::size_t unit_bytes_ = 0, tag_bytes_ = 0;  // tag_bytes_: since the last event
   RawLine text_;
-  int code_depth_ = 0;
+  int depth_ = 0, code_depth_ = 0;  // elements that are open inside of a captured text; since the outermost code
   bool capturing_ = false, ended_ = false, told_ = false;
 };
 

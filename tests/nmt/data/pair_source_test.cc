@@ -151,6 +151,22 @@ TEST(PairSource, PairsSegmentsOfWmtByDocumentAndId) {
   EXPECT_THAT(read_pairs(file), ElementsAre("2:a ?", "2:b|B", "3:c ?"));
 }
 
+TEST(PairSource, TakesElementsInsideOfATextAsInlineWhateverTheirNames) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(read_pairs(folder.write("a",
+                                      "<tmx><tu><tuv lang='en'><seg>a<seg>b</seg><tu/>c</seg></tuv>"
+                                      "<tuv lang='de'><seg>d<ph>e<seg/></ph>f</seg></tuv></tu></tmx>")),
+              ElementsAre("1:abc|df"));
+  EXPECT_THAT(read_pairs(folder.write("a",
+                                      "<xliff srcLang='en' trgLang='de'><segment><source>a<target>b</target><segment/>c"
+                                      "</source><target>d<source/>e</target></segment></xliff>")),
+              ElementsAre("1:abc|de"));
+  EXPECT_THAT(read_pairs(folder.write("a",
+                                      "<dataset><doc><src lang='en'><seg id='1'>a<doc>b</doc><src/>c</seg><seg id='2'>d"
+                                      "</seg></src><ref lang='de'><seg id='2'>e</seg></ref></doc></dataset>")),
+              ElementsAre("1:abc ?", "1:d|e"));
+}
+
 TEST(PairSource, NamesFileAndLineOfDamage) {
   const TemporaryFolder folder;
   const std::string name = (folder / "a").string();
@@ -163,6 +179,13 @@ TEST(PairSource, NamesFileAndLineOfDamage) {
               HasSubstr(":1: an encoding other than"));
   EXPECT_THAT(last("plain\n"),
               HasSubstr("a is plain text; expected TSV, TMX, XLIFF or XML of WMT, which hold both sides"));
+  EXPECT_EQ(last("<tmx><tu>\n<tu></tu></tu></tmx>"), name + ":2: <tu> inside of another; expected TMX");
+  EXPECT_EQ(last("<xliff><trans-unit>\n<segment/></trans-unit></xliff>"),
+            name + ":2: <segment> inside of another; expected XLIFF");
+  EXPECT_EQ(last("<dataset><doc><src>\n<doc><seg>a</seg></doc></src></doc></dataset>"),
+            name + ":2: <doc> inside of another; expected XML of WMT");
+  EXPECT_EQ(last("<dataset><doc><src>\n<ref/></src></doc></dataset>"),
+            name + ":2: <ref> inside of another; expected XML of WMT");
   const std::string packed = gzip("<tmx>" + std::string(100'000, ' '));
   EXPECT_THAT(last(packed.substr(0, packed.size() - 9)), HasSubstr("cannot read " + name + " after line 1: damaged"));
   folder.write("tmx", "<tmx/>");
