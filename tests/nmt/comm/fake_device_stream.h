@@ -19,12 +19,12 @@ namespace babelring {
 class FakeDeviceStream final : public DeviceStream {
  public:
   using Work = std::function<void()>;
-  using Run = std::function<void(const Work&)>;
+  using Reach = std::function<void*(void*)>;
   using Allocate = std::function<Buffer(std::size_t)>;
 
-  /// `run` runs work on memory from `allocate`, if that memory needs special access.
-  explicit FakeDeviceStream(Allocate allocate = allocate_host, Run run = {})
-      : allocate_(std::move(allocate)), run_(std::move(run)), thread_([queue = queue_] { queue->loop(); }) {}
+  /// `reach` gives the host's address of memory from `allocate`, if that is another one.
+  explicit FakeDeviceStream(Allocate allocate = allocate_host, Reach reach = {})
+      : allocate_(std::move(allocate)), reach_(std::move(reach)), thread_([queue = queue_] { queue->loop(); }) {}
   ~FakeDeviceStream() override {
     add([queue = queue_] { queue->ended = true; });
     thread_.join();
@@ -33,8 +33,10 @@ class FakeDeviceStream final : public DeviceStream {
   static FakeDeviceStream& from_handle(void* handle) { return *static_cast<FakeDeviceStream*>(handle); }
   /// Queues `work`.
   void add(Work work) { queue_->add(std::move(work)); }
-  /// Runs `work` with access to memory from allocate().
-  void in_memory(const Work& work) const { run_ ? run_(work) : work(); }
+  /// The host's address of memory from allocate().
+  void* reach(const void* address) const {
+    return reach_ ? reach_(const_cast<void*>(address)) : const_cast<void*>(address);
+  }
 
   void* handle() override { return this; }
   void after_backend() override {}  // the backend is a CPU and runs ops synchronously
@@ -47,16 +49,16 @@ class FakeDeviceStream final : public DeviceStream {
     });
   }
   void convert(ConstTensor from, Tensor to) override {
-    add([this, from, to] {
-      in_memory([&] {
-        for (std::int64_t i = 0; i < from.shape.elements(); ++i) {
-          if (to.dtype == DType::bf16) {
-            to.as<BFloat16>()[i] = BFloat16(from.as<float>()[i]);
-          } else {
-            to.as<float>()[i] = static_cast<float>(from.as<BFloat16>()[i]);
-          }
+    from.data = reach(from.data);
+    to.data = reach(to.data);
+    add([from, to] {
+      for (std::int64_t i = 0; i < from.shape.elements(); ++i) {
+        if (to.dtype == DType::bf16) {
+          to.as<BFloat16>()[i] = BFloat16(from.as<float>()[i]);
+        } else {
+          to.as<float>()[i] = static_cast<float>(from.as<BFloat16>()[i]);
         }
-      });
+      }
     });
   }
   std::unique_ptr<DeviceEvent> mark() override {
@@ -108,7 +110,7 @@ class FakeDeviceStream final : public DeviceStream {
   };
 
   const Allocate allocate_;
-  const Run run_;
+  const Reach reach_;
   const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
   std::thread thread_;
 };

@@ -159,9 +159,9 @@ void wait_for_abort(const NcclCommObject& comm) {
   while (!comm.stopped) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// Queues `work` on the stream as the collective that `function` names.
-int queue(const char* function, std::size_t count, int type, NcclComm comm, void* handle,
-          const std::function<void()>& work) {
+/// Queues `work`, of the host's address of `memory`, on the stream as the collective that `function` names.
+int queue(const char* function, void* memory, std::size_t count, int type, NcclComm comm, void* handle,
+          const std::function<void(char*)>& work) {
   if (comm->polls > 0) return 4;
   if (comm->first) comm->polls = state().plan.connect_polls;
   comm->first = false;
@@ -171,14 +171,14 @@ int queue(const char* function, std::size_t count, int type, NcclComm comm, void
   }
   ++comm->running;
   FakeDeviceStream& stream = FakeDeviceStream::from_handle(handle);
-  stream.add([comm, &stream, work, number = comm->queued++] {
+  stream.add([comm, work, data = static_cast<char*>(stream.reach(memory)), number = comm->queued++] {
     const FakeNccl::Plan& plan = state().plan;
     const bool fails = concerns(comm->rank) && plan.fails_at == number;
     if (fails) comm->result = nccl_remote_error;
     if (fails || (concerns(comm->rank) && plan.hangs_at == number)) {
       wait_for_abort(*comm);
     } else {
-      stream.in_memory(work);
+      work(data);
     }
     --comm->running;
   });
@@ -234,22 +234,22 @@ int fake_async_error(NcclComm comm, int* result) {
 int fake_all_reduce(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm, void* handle) {
   if (from != to || op != nccl_sum) return 4;
   const std::size_t bytes = count * width_of(type);
-  return queue("all-reduce", count, type, comm, handle, [=] { sum(*comm, to, bytes, type, 0, bytes); });
+  return queue("all-reduce", to, count, type, comm, handle,
+               [=](char* data) { sum(*comm, data, bytes, type, 0, bytes); });
 }
 
 int fake_reduce_scatter(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm, void* handle) {
   const std::size_t bytes = count * width_of(type), own = static_cast<std::size_t>(comm->rank) * bytes;
   if (static_cast<const char*>(from) + own != to || op != nccl_sum) return 4;
-  return queue("reduce-scatter", count, type, comm, handle, [=] {
-    sum(*comm, static_cast<char*>(to) - own, bytes * static_cast<std::size_t>(comm->ranks), type, own, own + bytes);
+  return queue("reduce-scatter", to, count, type, comm, handle, [=](char* data) {
+    sum(*comm, data - own, bytes * static_cast<std::size_t>(comm->ranks), type, own, own + bytes);
   });
 }
 
 int fake_all_gather(const void* from, void* to, std::size_t count, int type, NcclComm comm, void* handle) {
   const std::size_t bytes = count * width_of(type);
-  char* const all = static_cast<char*>(to);
-  if (all + static_cast<std::size_t>(comm->rank) * bytes != from) return 4;
-  return queue("all-gather", count, type, comm, handle, [=] {
+  if (static_cast<char*>(to) + static_cast<std::size_t>(comm->rank) * bytes != from) return 4;
+  return queue("all-gather", to, count, type, comm, handle, [=](char* all) {
     for (int rank = 0; rank < comm->ranks; ++rank) {
       char* const of_rank = all + static_cast<std::size_t>(rank) * bytes;
       copy_from(*comm, rank, rank == comm->rank ? of_rank : nullptr, of_rank, bytes);
@@ -259,9 +259,8 @@ int fake_all_gather(const void* from, void* to, std::size_t count, int type, Ncc
 
 int fake_broadcast(const void* from, void* to, std::size_t count, int type, int root, NcclComm comm, void* handle) {
   if (from != to) return 4;
-  return queue("broadcast", count, type, comm, handle, [=] {
-    copy_from(*comm, root, root == comm->rank ? static_cast<char*>(to) : nullptr, static_cast<char*>(to),
-              count * width_of(type));
+  return queue("broadcast", to, count, type, comm, handle, [=](char* data) {
+    copy_from(*comm, root, root == comm->rank ? data : nullptr, data, count * width_of(type));
   });
 }
 
