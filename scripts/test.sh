@@ -3,10 +3,11 @@
 #
 #   scripts/test.sh                 everything but tests labelled slow
 #   scripts/test.sh --fast          without clang-tidy, the address sanitizer and the fuzzers
-#   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, the page under load, long faults and fuzzing,
-#                                   clang-tidy over all sources, and all unit tests under the sanitizers with every check
+#   scripts/test.sh --slow          what nightly.sh does: each source compiled alone, tests labelled slow, the page under load, long
+#                                   faults and fuzzing, clang-tidy over all sources, and all unit tests under the sanitizers
+#                                   with every check
 #   scripts/test.sh --only STAGE    one stage and those that it needs: setup checks scripts build ctest system contract page browser
-#                                   tidy asan fuzz, or of --slow: slow page_load faults_long fuzz_long tidy_all asan_full tsan
+#                                   tidy asan fuzz, or of --slow: alone slow page_load faults_long fuzz_long tidy_all asan_full tsan
 #   scripts/test.sh --help          this text
 #
 # The output of each stage goes to build/test-logs/STAGE.log, of which the end is shown if it fails. A summary with the minutes of each
@@ -24,9 +25,7 @@ source "$scripts/lib/fetch_tool.sh"
 LOGS=$ROOT/build/test-logs
 EXCHANGES=$LOGS/exchanges.jsonl
 STAGES=(setup checks scripts build ctest system contract page browser tidy asan fuzz)
-SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan)
-# A unity build; --slow compiles each source alone, which finds sources that rely on their neighbours' includes.
-PRESET=ci
+SLOW_STAGES=(setup build alone slow page_load faults_long fuzz_long tidy_all asan_full tsan)
 meanwhile='' # process of the background build, if it was started
 
 parse_arguments() {
@@ -35,7 +34,7 @@ parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
       --fast) stages=(setup checks scripts build ctest system contract page browser) ;;
-      --slow) stages=("${SLOW_STAGES[@]}") PRESET=dev ;;
+      --slow) stages=("${SLOW_STAGES[@]}") ;;
       --only)
         only=$(option_value "$1" $# "${2:-}")
         stages_for "$only"
@@ -52,8 +51,7 @@ stages_for() {
   [[ " ${STAGES[*]} ${SLOW_STAGES[*]} " = *" $1 "* ]] || usage_error "--only: found '$1', expected one of: ${STAGES[*]} ${SLOW_STAGES[*]:2}"
   case $1 in
     contract) stages=(build ctest contract) ;;
-    slow) stages=(build slow) PRESET=dev ;;
-    ctest | system | browser | page_load | tidy | tidy_all | faults_long) stages=(build "$1") ;;
+    ctest | system | slow | browser | page_load | tidy | tidy_all | faults_long) stages=(build "$1") ;;
     *) stages=("$1") ;;
   esac
 }
@@ -84,8 +82,14 @@ stage_scripts() {
 }
 
 stage_build() {
-  cmake --preset "$PRESET"
-  cmake --build --preset "$PRESET" -j "$(build_jobs)"
+  cmake --preset ci
+  cmake --build --preset ci -j "$(build_jobs)"
+}
+
+# Finds sources that rely on includes of their neighbours in a unity build.
+stage_alone() {
+  cmake --preset alone
+  ninja -C build/alone -t targets all | sed -n 's/\(\.cc\.o\): .*/\1/p' | xargs ninja -C build/alone -j "$(build_jobs)"
 }
 
 stage_ctest() {
@@ -128,7 +132,7 @@ in_browser() { # SECONDS SCRIPT
   needs_node server/dashboard "testing the page in a browser"
   CHROMIUM=$(command -v "${CHROMIUM:-chromium}") || skip_stage "testing the page in a browser needs Chromium"
   export CHROMIUM
-  timeout --verbose "$1" node "tests/dashboard/$2" --server-binary "build/$PRESET/bin/server"
+  timeout --verbose "$1" node "tests/dashboard/$2" --server-binary "build/ci/bin/server"
 }
 
 # The page in Chromium, served by the server that was just built; walk_test.mjs also starts workers and a translator, load_test.mjs
@@ -177,7 +181,7 @@ stage_tsan() { if setarch -R true 2>/dev/null; then sanitized tsan setarch -R; e
 
 stage_fuzz() { scripts/fuzz.sh --seconds 10; }
 stage_fuzz_long() { scripts/fuzz.sh --seconds 300; }
-stage_faults_long() { BABELRING_BIN=$ROOT/build/$PRESET/bin scripts/faults.sh --long; }
+stage_faults_long() { BABELRING_BIN=$ROOT/build/ci/bin scripts/faults.sh --long; }
 
 main() {
   local stage stages built=yes began=$SECONDS

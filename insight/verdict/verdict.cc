@@ -146,6 +146,10 @@ Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
     least = std::min(least, rank.steps.size());
     for (const Step& step : rank.steps) timed = timed || step.times.forward + step.times.backward > 0;
   }
+  if (most == 0 && input.facts.attempt > 1) {
+    return unknown(fmt::format("attempt {} has not reported an update", input.facts.attempt),
+                   "see the earlier attempts in the report");
+  }
   if (most == 0) return unknown("no update has been reported yet", "wait for the first updates");
   if (!timed) {
     return unknown("step records have no phase times",

@@ -36,7 +36,7 @@ std::vector<std::size_t> character_bounds(std::string_view text) {
   return bounds;
 }
 
-constexpr std::string_view space = "\u2581";
+constexpr std::string_view word_mark = "\u2581";
 
 }  // namespace
 
@@ -73,8 +73,8 @@ class SegmentSampler::ModelSampler {
     for (const SubwordModel::Piece& piece : table.pieces) {
       is_text_.push_back(is_text(piece));
       sizes_.push_back(std::max<std::size_t>(1, piece.text.size()));
-      begins_word_.push_back(piece.text.starts_with(space));
-      if (is_text(piece) && piece.text.find(space, 1) != std::string::npos) words_apart_ = false;
+      begins_word_.push_back(piece.text.starts_with(word_mark));
+      if (is_text(piece) && piece.text.find(word_mark, 1) != std::string::npos) words_apart_ = false;
     }
   }
   void keep_whole(std::size_t id) { is_text_[id] = false; }

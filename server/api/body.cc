@@ -13,12 +13,12 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t digits = 24;  // of a digest, 96 bits
+constexpr std::size_t tag_digits = 24;  // of a digest, 96 bits
 
 }  // namespace
 
 std::string digest_of(std::string_view text) {
-  return sha256_hex(text).substr(0, digits);
+  return sha256_hex(text).substr(0, tag_digits);
 }
 
 std::string state_digest(json::object resource, std::initializer_list<std::string_view> volatile_members) {

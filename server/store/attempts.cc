@@ -12,7 +12,7 @@ namespace {
 using State = RunState;
 using AfterEvents = std::array<std::optional<RunState>, 12>;  // in the order of RunEvent
 
-constexpr std::array<AfterEvents, 10> table = [] {
+constexpr std::array<AfterEvents, 10> transitions = [] {
   constexpr std::optional<State> no = std::nullopt;
   constexpr State lau = State::launching, run = State::running, sto = State::stopping, res = State::restarting,
                   sus = State::suspended, los = State::lost, suc = State::succeeded, fai = State::failed,
@@ -52,7 +52,7 @@ Enum value_of(std::string_view name, const std::array<std::string_view, count>& 
 }  // namespace
 
 std::optional<RunState> next_state(RunState state, RunEvent event) {
-  return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
+  return transitions[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
 }
 
 bool is_terminal(RunState state) {

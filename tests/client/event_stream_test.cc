@@ -109,7 +109,7 @@ TEST(EventStream, EndsAtOnceWhileListeningOrWaiting) {
     });
     ASSERT_TRUE(server.wait_for_requests(1));
     stream.end();
-    ASSERT_EQ(followed.wait_for(patience), std::future_status::ready);
+    ASSERT_EQ(followed.wait_for(longest_wait), std::future_status::ready);
   }
 }
 

@@ -49,7 +49,7 @@ TEST(HttpClient, NameLookupTimesOut) {
   EXPECT_EQ(*slow.asked, 1) << "a question that is still open is not asked again";
   slow.gate.set_value();
   const auto answer =
-      HttpClient("http://name:1", {.timeout = patience, .resolver = slow.resolver(server.port())}).post("/", "{}");
+      HttpClient("http://name:1", {.timeout = longest_wait, .resolver = slow.resolver(server.port())}).post("/", "{}");
   ASSERT_TRUE(answer.ok()) << answer.error();
   EXPECT_EQ(answer->status, 503);
 }
@@ -60,7 +60,7 @@ TEST(HttpClient, CancelEndsALookup) {
   auto posted = std::async(std::launch::async, [&] { return client.post("/", "{}"); });
   while (*slow.asked == 0) std::this_thread::yield();
   client.cancel();
-  ASSERT_EQ(posted.wait_for(patience), std::future_status::ready);
+  ASSERT_EQ(posted.wait_for(longest_wait), std::future_status::ready);
   EXPECT_FALSE(posted.get().ok());
   slow.gate.set_value();
 }
@@ -69,7 +69,7 @@ TEST(HttpClient, ReportsAnUnknownName) {
   const auto unknown = [](const std::string& host, const std::string&) -> HostLookup::Endpoints {
     throw std::runtime_error("Host not found: " + host);
   };
-  HttpClient client("http://name:1", {.timeout = patience, .resolver = unknown});
+  HttpClient client("http://name:1", {.timeout = longest_wait, .resolver = unknown});
   const auto answer = client.post("/", "{}");
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.error(), "http://name:1: look up: Host not found: name");
@@ -162,7 +162,7 @@ TEST(HttpClient, PassesOnABodyUntilTheSinkStops) {
   ScriptedServer server([](const ScriptedRequest&) {
     return ScriptedAnswer{.pieces = {"one ", "two ", std::string(300000, 'x')}, .hold = true};
   });
-  HttpClient client(server.address(), {.timeout = patience});
+  HttpClient client(server.address(), {.timeout = longest_wait});
   std::string got;
   const auto answer = client.send({.target = "/"}, [&](const HttpResponse& head, std::string_view piece) {
     EXPECT_EQ(head.status, 200);
@@ -230,7 +230,7 @@ TEST(HttpClient, CancelEndsAStream) {
   });
   ASSERT_TRUE(server.wait_for_requests(1));
   client.cancel();
-  ASSERT_EQ(streamed.wait_for(patience), std::future_status::ready);
+  ASSERT_EQ(streamed.wait_for(longest_wait), std::future_status::ready);
   EXPECT_FALSE(streamed.get().ok());
   EXPECT_FALSE(client.send({.target = "/"}).ok()) << "and every later one";
 }
@@ -284,7 +284,7 @@ TEST(HttpClient, AnAddressOfNumbersIsANameOfTheCertificate) {
 
 TEST(HttpClient, SaysThatAServerAnswersWithoutTls) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{}; });
-  HttpClient client("https://127.0.0.1:" + std::to_string(server.port()), {.timeout = patience});
+  HttpClient client("https://127.0.0.1:" + std::to_string(server.port()), {.timeout = longest_wait});
   EXPECT_FALSE(client.send({.target = "/"}).ok());
   EXPECT_THAT(client.tls_fault(), testing::AnyOf(TlsFault::no_tls, TlsFault::other)) << "as the server answers";
 }

@@ -46,7 +46,7 @@ std::vector<ScriptedRequest> ScriptedServer::requests() const {
 
 bool ScriptedServer::wait_for_requests(std::size_t count) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, patience, [&] { return requests_.size() >= count; });
+  return changed_.wait_for(lock, longest_wait, [&] { return requests_.size() >= count; });
 }
 
 void ScriptedServer::accept_all() {

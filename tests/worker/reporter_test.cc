@@ -27,7 +27,7 @@ TEST_F(ReporterTest, AllRecordsArriveOnceAndInOrder) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
   write_steps(reporter, 2500);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(2500);
   EXPECT_EQ(ledger_.duplicates(), 0);
   EXPECT_EQ(server.connections(), 1) << "the connection is kept alive";
@@ -49,7 +49,7 @@ TEST_F(ReporterTest, RecordsThatTheServerLostAreSentAgain) {
   ASSERT_TRUE(soon([&] { return ledger_.records() == 62; }));
   ledger_.lose_after(0);  // also what attempt 1 sent
   write_steps(reporter, 1);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   EXPECT_EQ(log.count("has lost records 21 to 60 of spool"), 1);
   expect_complete(1, 1);
   const std::vector<std::int64_t> arrived = ledger_.sequences(2, 0);
@@ -68,7 +68,7 @@ TEST_F(ReporterTest, ARefusedRecordIsNotTakenForALostOne) {
     write_steps(reporter, 10);  // the last one is refused
     ASSERT_TRUE(soon([&] { return ledger_.records() >= static_cast<std::size_t>(9 * (i + 1)); }));
   }
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   EXPECT_EQ(ledger_.duplicates(), 0);
 }
 
@@ -86,7 +86,7 @@ TEST_F(ReporterTest, ServerIsDownAtTheStart) {
   std::this_thread::sleep_for(100ms);
   TestServer server(ledger_, {}, port.number());
   write_steps(reporter, 50);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(100);
 }
 
@@ -102,7 +102,7 @@ TEST_F(ReporterTest, ServerRestartsDuringTheRun) {
     server = std::make_unique<TestServer>(ledger_, nullptr, port.number());
     ASSERT_TRUE(soon([&] { return ledger_.records() >= static_cast<std::size_t>(200 * round + 200); }));
   }
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(1000);
 }
 
@@ -113,7 +113,7 @@ TEST_F(ReporterTest, ServerDropsDuplicatesAfterALostResponse) {
     write_steps(reporter, 2);
     std::this_thread::sleep_for(2ms);
   }
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(100);
   EXPECT_GT(ledger_.duplicates(), 0);
 }
@@ -125,7 +125,7 @@ TEST_F(ReporterTest, ReconnectsAfterAnIdleConnectionIsClosed) {
     write_steps(reporter, 1);
     ASSERT_TRUE(soon([&] { return ledger_.records() == static_cast<std::size_t>(i + 1); }));
   }
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(5);
   EXPECT_EQ(ledger_.duplicates(), 0);
 }
@@ -142,7 +142,7 @@ TEST_F(ReporterTest, RecordsReachTheServerDespiteAFullDisk) {
   }
   EXPECT_EQ(log.count("cannot be written: File too large; training continues"), 1);
   write_steps(reporter, 10);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(60);
 }
 
@@ -164,7 +164,7 @@ TEST_F(ReporterTest, DroppedRecordsAreCountedAndReported) {
     ++written;
     return log.count("can be written again") > 0;
   }));
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   EXPECT_EQ(log.count("records of rank 0 were dropped"), 1);
   const auto arrived = static_cast<std::int64_t>(ledger_.records());
   EXPECT_GT(arrived, 500);
@@ -190,7 +190,7 @@ TEST_F(ReporterTest, ServerErrorsAreRetried) {
   });
   Reporter reporter(options(server.address()));
   write_steps(reporter, 10);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(10);
 }
 
@@ -219,7 +219,7 @@ TEST_F(ReporterTest, RefusedRecordsAreSkippedAndTheOthersArrive) {
     LogCapture log;
     Reporter reporter(options(server.address()));
     write_steps(reporter, 1000);
-    EXPECT_EQ(reporter.close(patience), 0) << "what is refused is not waiting to be sent";
+    EXPECT_EQ(reporter.close(longest_wait), 0) << "what is refused is not waiting to be sent";
     std::vector<std::int64_t> expected;
     for (std::int64_t sequence = 1; sequence <= 1000; ++sequence) {
       if (sequence != 5 && sequence != 700 && sequence != 701) expected.push_back(sequence);
@@ -243,7 +243,7 @@ TEST_F(ReporterTest, FinalWarningsAreNotCountedAsRemainingRecords) {
   Reporter reporter(options(server.address()));
   const LogRecords::Connection connection(log_records, reporter);
   write_steps(reporter, 1);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   EXPECT_EQ(log.count("1 records of rank 0 were refused"), 1) << log.text();
   EXPECT_EQ(log.count("were not confirmed"), 0) << log.text();
 }
@@ -255,7 +255,7 @@ TEST_F(ReporterTest, ABatchThatIsTooLargeIsSplit) {
   write_steps(reporter, 500);
   reporter.write(LogRecord{"info", std::string(30000, 'x')});  // no part of it is small enough
   write_steps(reporter, 10);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   std::vector<std::int64_t> expected(511);
   std::iota(expected.begin(), expected.end(), std::int64_t{1});
   expected.erase(expected.begin() + 500);
@@ -279,7 +279,7 @@ TEST_F(ReporterTest, AProxyThatLimitsRequestsGetsSmallerBatchesAndLosesNothing) 
     return log.count("answered 413 a page titled '413'; training continues, records are kept") > 0;
   })) << log.text();
   limit = 1 << 20;
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(501);
 }
 
@@ -308,7 +308,7 @@ TEST_F(ReporterTest, AnswersOfOthersAreAnOutage) {
     ASSERT_TRUE(soon([&] { return log.count("training continues, records are kept") > 0; })) << status << body;
     EXPECT_GE(log.count(said), 1) << log.text();
     foreign = false;
-    EXPECT_EQ(reporter.close(patience), 0);
+    EXPECT_EQ(reporter.close(longest_wait), 0);
     EXPECT_EQ(ledger.records(), 10u) << status << body;
   }
 }
@@ -321,7 +321,7 @@ TEST_F(ReporterTest, RefusalsForOtherReasonsAreRetried) {
   Reporter reporter(options(server.address()));
   write_steps(reporter, 10);
   EXPECT_TRUE(soon([&] { return ledger_.records() == 10; }));
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(10);
 }
 
@@ -345,7 +345,7 @@ TEST_F(ReporterTest, OutageDuringBisectionLosesAndRepeatsNothing) {
   TestServer server(ledger_, [](int request) { return Behaviour{.status = request % 3 == 1 ? 503 : 200}; });
   Reporter reporter(options(server.address()));
   write_steps(reporter, 64);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(64);
   EXPECT_EQ(ledger_.duplicates(), 0);
 }
@@ -365,7 +365,7 @@ TEST_F(ReporterTest, SilentServerTimesOutAndIsRetried) {
   impatient.request_timeout = 100ms;
   Reporter reporter(impatient);
   write_steps(reporter, 5);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(5);
 }
 
@@ -378,7 +378,7 @@ TEST_F(ReporterTest, TheNextAttemptSendsRemainingRecords) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address(), 2));
   write_steps(reporter, 7);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   for (const std::int64_t rank : {0, 1, 2}) expect_complete(20, 1, rank);
   expect_complete(7, 2, 0);
 }
@@ -388,7 +388,7 @@ TEST_F(ReporterTest, SameAttemptContinuesItsSequence) {
   for (int i = 0; i < 3; ++i) {
     Reporter reporter(options(server.address()));
     write_steps(reporter, 10);
-    EXPECT_EQ(reporter.close(patience), 0);
+    EXPECT_EQ(reporter.close(longest_wait), 0);
   }
   expect_complete(30);
   EXPECT_EQ(ledger_.duplicates(), 0) << "the acknowledged offset was kept";
@@ -400,7 +400,7 @@ TEST_F(ReporterTest, ManyThreadsWriteWithoutGaps) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back([&] { write_steps(reporter, 250); });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(1000);
 }
 
@@ -409,7 +409,7 @@ TEST_F(ReporterTest, LargeRecordsAreSentInSeveralBatches) {
   Reporter reporter(options(server.address()));
   for (int i = 0; i < 5; ++i) reporter.write(LogRecord{"info", std::string(400000, 'x')});
   reporter.write(LogRecord{"info", std::string(1500000, 'y')});
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(6);
   EXPECT_GE(server.requests(), 4);
 }
@@ -418,8 +418,8 @@ TEST_F(ReporterTest, ClosingTwiceAndWritingAfterwardsIsSafe) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
   write_steps(reporter, 1);
-  EXPECT_EQ(reporter.close(patience), 0);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   write_steps(reporter, 1);
   EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 1);
 }

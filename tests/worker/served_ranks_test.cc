@@ -32,7 +32,7 @@ TEST_F(ServedRanksTest, OneRankOfAHostSendsTheRecordsOfAll) {
   for (auto& rank : ranks) {
     closing.emplace_back([&rank] {
       write_steps(*rank, 1);
-      EXPECT_EQ(rank->close(patience), 0);
+      EXPECT_EQ(rank->close(longest_wait), 0);
       rank.reset();  // as the process ends
     });
   }
@@ -54,7 +54,7 @@ TEST_F(ServedRanksTest, ARankSendsItsOwnRecordsOnceItsSenderHasEnded) {
   first.reset();  // while rank 1 goes on
   write_steps(second, 50);
   ASSERT_TRUE(soon([&] { return ledger_.sequences(1, 1).size() == 100; }));
-  EXPECT_EQ(second.close(patience), 0);
+  EXPECT_EQ(second.close(longest_wait), 0);
   expect_complete(100, 1, 1);
 }
 
@@ -64,7 +64,7 @@ TEST_F(ServedRanksTest, ARankWhoseSenderNeverBeginsSendsItsOwnRecords) {
   served.sender = {.by = 0, .patience = 1ms};
   Reporter reporter(served);
   write_steps(reporter, 5);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   expect_complete(5, 1, 1);
 }
 
@@ -79,7 +79,7 @@ TEST_F(ServedRanksTest, ARankSendsItsOwnRecordsWhileTheDiskIsFull) {
     write_steps(second, 10);
     ASSERT_TRUE(soon([&] { return ledger_.sequences(1, 1).size() == 13; })) << "from memory";
   }
-  EXPECT_EQ(second.close(patience), 0);
+  EXPECT_EQ(second.close(longest_wait), 0);
   expect_complete(13, 1, 1);
 }
 
@@ -93,7 +93,7 @@ TEST_F(ServedRanksTest, TheSenderOfAHostSendsRemainingRecordsOfServedRanks) {
   ReporterOptions sender = options(server.address(), 2, 4);
   sender.sender.served = {5};
   Reporter reporter(sender);
-  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(longest_wait), 0);
   for (const std::int64_t rank : {4, 5}) expect_complete(20, 1, rank);
 }
 

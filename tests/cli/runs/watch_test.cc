@@ -111,7 +111,7 @@ TEST(Watch, CtrlCStopsOnlyTheWatching) {
   auto watched = std::async(std::launch::async, [&] { watch_run({server.address(), ""}, id, false, {.out = out}); });
   ASSERT_TRUE(server.wait_for_requests(3)) << "the run, the stream, and the run again";
   ::kill(::getpid(), SIGINT);
-  ASSERT_EQ(watched.wait_for(patience), std::future_status::ready);
+  ASSERT_EQ(watched.wait_for(longest_wait), std::future_status::ready);
   watched.get();
   EXPECT_THAT(out.str(), HasSubstr("no longer watching; the run continues (`nmt run stop " + id + "` ends it)\n"));
   for (const ScriptedRequest& request : server.requests()) EXPECT_EQ(request.method, "GET");

@@ -192,6 +192,7 @@ TEST(Verdict, IsNotHealthyIfUpdatesAreSkipped) {
 
 TEST(Verdict, SaysWhatIsMissing) {
   EXPECT_EQ(judge({}).sentence, "unknown: no update has been reported yet");
+  EXPECT_EQ(judge({.facts = {.attempt = 2}}).sentence, "unknown: attempt 2 has not reported an update");
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   run.updates = 7;
