@@ -86,10 +86,12 @@ stage_build() {
   cmake --build --preset ci -j "$(build_jobs)"
 }
 
-# Finds sources that rely on includes of their neighbours in a unity build.
+# Reads each source by itself. Finds those that rely on includes of their neighbours in a unity build, without making `dev`.
 stage_alone() {
-  cmake --preset alone
-  ninja -C build/alone -t targets all | sed -n 's/\(\.cc\.o\): .*/\1/p' | xargs ninja -C build/alone -j "$(build_jobs)"
+  cmake --preset dev
+  sed -nE 's/^ *"command": "(.*) -o [^ ]+ -c ([^ ]+\.cc)",?$/\1 -fsyntax-only \2/p' build/dev/compile_commands.json |
+    sed 's/^.*ccache //; s/\\\\\\"/\\"/g' | awk '$NF !~ /\/build\// && !seen[$NF]++' |
+    xargs -d '\n' -P "$(build_jobs)" -I{} sh -c 'cd build/dev && {}'
 }
 
 stage_ctest() {

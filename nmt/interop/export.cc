@@ -13,6 +13,7 @@
 #include "base/names.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/data/corpus.h"
+#include "nmt/decode/sentence_beam.h"
 #include "nmt/ops/embedding.h"
 #include "nmt/train/checkpointing/training_state.h"
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "nmt/data/gssm/config.h"
 #include "nmt/train/setup/config.h"
 
 namespace babelring {
