@@ -217,7 +217,7 @@ ModelConfig model_of_options(const YamlOptions& yaml) {
   model.activation = activation == "relu" ? Activation::relu : Activation::swish;
   model.norm = NormPosition::post;
   model.norm_epsilon = 1e-6;
-  model.positions = PositionSpacing::marian;
+  model.positions = Positions::marian;
   model.decoder_start = DecoderStart::zero;
   const bool all = options.flag("tied-embeddings-all"), output = options.flag("tied-embeddings"),
              source = options.flag("tied-embeddings-src");
@@ -309,7 +309,7 @@ void require_arithmetic(const ModelConfig& model, ExportFormat format) {
   constexpr double epsilon = 1e-6;
   require(model.norm == NormPosition::post, "norm: post", "pre");
   require(model.norm_epsilon == epsilon, "norm_epsilon: 1e-6", model.norm_epsilon);
-  require(model.positions == PositionSpacing::marian, "positions: marian", "sinusoid");
+  require(model.positions == Positions::marian, "positions: marian", "sinusoid");
   require(model.decoder_start == DecoderStart::zero, "decoder_start: zero", "bos");
   require(model.activation != Activation::gelu, "activation: relu or swish", "gelu");
   const std::string width = fmt::format("width: a multiple of {}", multiple);
