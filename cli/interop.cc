@@ -82,7 +82,7 @@ void import_model(ImportArguments& arguments) {
   ImportOptions& options = arguments.options;
   options.command = fmt::format("nmt import {} --output {}", options.input.string(), arguments.output);
   if (!options.vocabulary.empty()) options.command += " --vocabulary " + options.vocabulary.string();
-  if (options.positions != PositionSpacing::sinusoid) options.command += " --positions marian";
+  if (options.positions != Positions::sinusoid) options.command += " --positions marian";
   const ModelConfig model = import_checkpoint(options, arguments.output);
   fmt::print("{}: {}+{} layers, width {}, {} heads; train on with --config {}/config.yaml training.start_from={}\n",
              arguments.output, model.encoder_layers, model.decoder_layers, model.width, model.heads, arguments.output,

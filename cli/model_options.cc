@@ -83,7 +83,7 @@ void require_same_model(std::string_view command, const Checkpoint& first, const
   for (std::size_t i = 0; i < keys.fields().size(); ++i) {
     const OptionField& key = keys.fields()[i];
     const std::string value = key.get(), other_value = other_keys.fields()[i].get();
-    if (value == other_value || key.key.ends_with("dropout")) continue;
+    if (value == other_value || key.key.ends_with("dropout") || key.key == "initialization") continue;
     fail("{} are different models: model.{} is {} and {}", names, key.key, value, other_value);
   }
 }

@@ -262,13 +262,18 @@ void run_elementwise(Backend& backend, RandomTensors& tensors, DType precision) 
   backend.run(Dropout{.x = x, .y = tensors.zeros(shape, precision), .key = key});
   backend.run(ResidualDropout{
       .residual = tensors.normal(shape, precision), .branch = x, .y = tensors.zeros(shape, precision), .key = key});
-  for (const Activation activation : {Activation::swish, Activation::gelu}) {
-    backend.run(ActivationForward{.z = x, .y = tensors.zeros(shape, precision), .activation = activation, .key = key});
+  for (const Activation activation : {Activation::swish, Activation::gelu, Activation::swiglu}) {
+    const bool gated = activation == Activation::swiglu;
+    const Tensor up = gated ? tensors.normal(shape, precision) : Tensor();
+    backend.run(ActivationForward{
+        .z = x, .y = tensors.zeros(shape, precision), .activation = activation, .key = key, .up = up});
     backend.run(ActivationBackward{.dy = tensors.normal(shape, precision),
                                    .z = x,
                                    .dz = tensors.zeros(shape, precision),
                                    .activation = activation,
-                                   .key = key});
+                                   .key = key,
+                                   .up = up,
+                                   .dup = gated ? tensors.zeros(shape, precision) : Tensor()});
   }
   backend.run(ResidualNormForward{.residual = tensors.normal(shape, precision),
                                   .branch = x,
@@ -279,6 +284,32 @@ void run_elementwise(Backend& backend, RandomTensors& tensors, DType precision) 
                                   .y = tensors.zeros(shape, precision),
                                   .mean = tensors.zeros({rows}, DType::f32),
                                   .rstd = tensors.zeros({rows}, DType::f32)});
+}
+
+/// Runs what models with other norms and positions have.
+void run_modern(Backend& backend, RandomTensors& tensors, DType precision) {
+  const std::int64_t rows = 5, width = 64;
+  const Shape shape{rows, width};
+  const Tensor positions = tensors.list({0, 1, 2, 700, 1500});
+  for (const bool inverse : {false, true}) {
+    backend.run(RotaryPositions{.x = tensors.normal(shape, precision),
+                                .positions = positions,
+                                .y = tensors.zeros(shape, precision),
+                                .heads = 4,
+                                .inverse = inverse});
+  }
+  const Tensor gain = tensors.normal({width}, DType::f32), rstd = tensors.zeros({rows}, DType::f32);
+  const Tensor x = tensors.normal(shape, precision);
+  backend.run(LayerNormForward{
+      .x = x, .gain = gain, .bias = {}, .y = tensors.zeros(shape, precision), .mean = {}, .rstd = rstd});
+  backend.run(LayerNormBackward{.dy = tensors.normal(shape, precision),
+                                .x = x,
+                                .gain = gain,
+                                .mean = {},
+                                .rstd = rstd,
+                                .dx = tensors.zeros(shape, precision),
+                                .dgain = tensors.zeros({width}, DType::f32),
+                                .dbias = {}});
 }
 
 void run_sums(Backend& backend, RandomTensors& tensors, DType precision) {
@@ -301,6 +332,7 @@ void run_remaining_ops(Backend& backend, DType precision) {
   run_guided_attention(backend, tensors, precision);
   run_divergence(backend, tensors, precision);
   run_elementwise(backend, tensors, precision);
+  run_modern(backend, tensors, precision);
   run_sums(backend, tensors, precision);
 }
 

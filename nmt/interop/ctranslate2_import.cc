@@ -180,7 +180,7 @@ TiedEmbeddings ties_of(const Contents& contents) {
 }
 
 /// Takes the table of positions out, which must be sines and cosines in turn, from position 0.
-PositionSpacing take_positions(Contents& contents, const std::string& side, std::int64_t width) {
+Positions take_positions(Contents& contents, const std::string& side, std::int64_t width) {
   const std::string name = side + "/position_encodings/encodings";
   if (!contents.tensors.contains(name)) {
     fail("{}: {} is missing: CTranslate2 computes other positions than ours then", contents.file, name);
@@ -195,8 +195,8 @@ PositionSpacing take_positions(Contents& contents, const std::string& side, std:
   contents.tensors.erase(name);
   const std::vector<float> ours = sinusoids(width, width);
   const std::optional<std::size_t> other = first_difference(ours);
-  if (!other) return PositionSpacing::sinusoid;
-  if (width >= 4 && !first_difference(sinusoids(width, width - 2))) return PositionSpacing::marian;
+  if (!other) return Positions::sinusoid;
+  if (width >= 4 && !first_difference(sinusoids(width, width - 2))) return Positions::marian;
   const auto columns = static_cast<std::size_t>(width);
   fail("{}: {}[{}, {}] is {}, expected {}: positions are not sines and cosines in turn", contents.file, name,
        *other / columns, *other % columns, table[*other], ours[*other]);
@@ -222,7 +222,7 @@ ModelConfig take_shape(Contents& contents) {
   contents.require("decoder/activation", activation, relu);
   for (const std::string side : {"encoder", "decoder"}) {
     contents.require(side + "/scale_embeddings", 1, 1);
-    const PositionSpacing positions = take_positions(contents, side, model.width);
+    const Positions positions = take_positions(contents, side, model.width);
     if (side == "decoder" && positions != model.positions) {
       fail("{}: the positions of encoder and decoder differ", contents.file);
     }

@@ -142,8 +142,8 @@ void write_bergamot(const ExportedModel& model, const std::filesystem::path& fol
 enum class ExportFormat { ctranslate2, argos, huggingface, marian, bergamot };
 const Choices<ExportFormat>& export_formats();
 
-/// Throws UsageFailure that names each option of the model whose arithmetic the program lacks (Marian and Bergamot) and
-/// the value that it needs.
+/// Throws UsageFailure that names each option of the model whose arithmetic the program or its files lack, and the
+/// value that it needs: everywhere RMS norms, SwiGLU and rotary positions.
 void require_arithmetic(const ModelConfig& model, ExportFormat format);
 
 struct ExportOptions {

@@ -158,7 +158,7 @@ std::string huggingface_omission(const ModelConfig& model) {
     difference = "norms after the sub-layers, this model before them (model.norm: pre)";
   } else if (model.norm_epsilon != epsilon) {
     difference = fmt::format("{} for the variance, this model {} (model.norm_epsilon)", epsilon, model.norm_epsilon);
-  } else if (model.positions != PositionSpacing::sinusoid) {
+  } else if (model.positions != Positions::sinusoid) {
     difference = "positions of Vaswani et al. 2017, this model those of Marian (model.positions: marian)";
   } else {
     return "";

@@ -80,7 +80,7 @@ class MarianConfig {
   json::object members_;
 };
 
-ModelConfig model_of(const MarianConfig& config, PositionSpacing positions) {
+ModelConfig model_of(const MarianConfig& config, Positions positions) {
   config.require("model_type", "marian", "");
   config.require("scale_embedding", true, false);
   config.require("static_position_embeddings", true, true);
@@ -280,7 +280,7 @@ std::string with_pieces_of_table(std::string_view model, const std::vector<std::
   return result.text();
 }
 
-ImportedModel read_huggingface(const fs::path& folder, PositionSpacing positions) {
+ImportedModel read_huggingface(const fs::path& folder, Positions positions) {
   const MarianConfig config(folder / "config.json");
   ImportedModel imported;
   imported.model = model_of(config, positions);

@@ -151,14 +151,14 @@ ImportedModel read_model(const ImportOptions& options, const fs::path& scratch) 
   const fs::path& input = options.input;
   if (!fs::exists(input)) fail("import: {}: No such file or directory", input.string());
   if (is_marian(input)) {
-    if (options.positions != PositionSpacing::sinusoid) {
+    if (options.positions != Positions::sinusoid) {
       throw UsageFailure("--positions: a model of Marian has Marian's, without this option");
     }
     return read_marian(input, options.vocabulary, scratch);
   }
   for (const fs::path& folder : {input, input / "model"}) {
     if (!fs::is_regular_file(folder / "model.bin")) continue;
-    if (options.positions != PositionSpacing::sinusoid) {
+    if (options.positions != Positions::sinusoid) {
       throw UsageFailure("--positions: a model of CTranslate2 has a table of its positions");
     }
     return read_ctranslate2(folder, options.vocabulary);

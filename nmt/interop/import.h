@@ -53,12 +53,12 @@ ImportedModel read_ctranslate2(const std::filesystem::path& folder, const std::f
 
 /// Reads a folder of a MarianMTModel: config.json, model.safetensors in f32, f16 or bf16, vocab.json, source.spm and
 /// target.spm. `positions`: those that the model was trained with. Throws Failure as above.
-ImportedModel read_huggingface(const std::filesystem::path& folder, PositionSpacing positions);
+ImportedModel read_huggingface(const std::filesystem::path& folder, Positions positions);
 
 struct ImportOptions {
   std::filesystem::path input, vocabulary;
-  PositionSpacing positions = PositionSpacing::sinusoid;  // of a folder of Hugging Face
-  std::string command;  // the command line, stored as state.imported_by of the checkpoint
+  Positions positions = Positions::sinusoid;  // of a folder of Hugging Face
+  std::string command;                        // the command line, stored as state.imported_by of the checkpoint
 };
 
 /// Writes another program's model as a checkpoint into the new folder `output`: weights.safetensors, config.yaml,

@@ -217,7 +217,7 @@ ModelConfig model_of_options(const YamlOptions& yaml) {
   model.activation = activation == "relu" ? Activation::relu : Activation::swish;
   model.norm = NormPosition::post;
   model.norm_epsilon = 1e-6;
-  model.positions = PositionSpacing::marian;
+  model.positions = Positions::marian;
   model.decoder_start = DecoderStart::zero;
   const bool all = options.flag("tied-embeddings-all"), output = options.flag("tied-embeddings"),
              source = options.flag("tied-embeddings-src");
@@ -297,29 +297,59 @@ std::optional<MarianOrigin> MarianOrigin::unpack(std::string_view content) try {
   return std::nullopt;
 }
 
-// Marian's attention reads keys and values before the norm of a pre-norm layer; its GELU is another function.
-void require_arithmetic(const ModelConfig& model, ExportFormat format) {
-  if (format != ExportFormat::marian && format != ExportFormat::bergamot) return;
-  const bool is_marian = format == ExportFormat::marian;
-  const std::int64_t multiple = is_marian ? 1 : 64;  // columns of intgemm's tiles
-  std::vector<std::string> changes;
-  const auto require = [&](bool holds, std::string_view needed, const auto& found) {
-    if (!holds) changes.push_back(fmt::format("model.{} (found {})", needed, found));
-  };
-  constexpr double epsilon = 1e-6;
-  require(model.norm == NormPosition::post, "norm: post", "pre");
-  require(model.norm_epsilon == epsilon, "norm_epsilon: 1e-6", model.norm_epsilon);
-  require(model.positions == PositionSpacing::marian, "positions: marian", "sinusoid");
-  require(model.decoder_start == DecoderStart::zero, "decoder_start: zero", "bos");
-  require(model.activation != Activation::gelu, "activation: relu or swish", "gelu");
-  const std::string width = fmt::format("width: a multiple of {}", multiple);
-  const std::string inner = fmt::format("inner: a multiple of {}", multiple);
-  require(model.width % multiple == 0, width, model.width);
-  require(model.inner % multiple == 0, inner, model.inner);
-  if (!changes.empty()) {
-    throw UsageFailure(
-        fmt::format("export: {} needs a model with {}", is_marian ? "Marian" : "Bergamot", fmt::join(changes, ", ")));
+namespace {
+
+std::string_view program_of(ExportFormat format) {
+  switch (format) {
+    case ExportFormat::ctranslate2:
+      return "CTranslate2";
+    case ExportFormat::argos:
+      return "Argos Translate";
+    case ExportFormat::huggingface:
+      return "Hugging Face's MarianMTModel";
+    case ExportFormat::marian:
+      return "Marian";
+    case ExportFormat::bergamot:
+      return "Bergamot";
   }
+  return "?";
+}
+
+/// Collects the options that a program lacks.
+struct Needs {
+  void require(bool holds, std::string_view needed, const auto& found) {
+    if (!holds) changes.push_back(fmt::format("model.{} (found {})", needed, found));
+  }
+  std::vector<std::string> changes;
+};
+
+/// Marian's attention reads keys and values before the norm of a pre-norm layer; its GELU is another function.
+void require_marian(const ModelConfig& model, std::int64_t multiple, Needs& needs) {
+  constexpr double epsilon = 1e-6;
+  needs.require(model.norm == NormPosition::post, "norm: post", "pre");
+  needs.require(model.norm_epsilon == epsilon, "norm_epsilon: 1e-6", model.norm_epsilon);
+  needs.require(model.positions == Positions::marian, "positions: marian",
+                model.positions == Positions::rotary ? "rotary" : "sinusoid");
+  needs.require(model.decoder_start == DecoderStart::zero, "decoder_start: zero", "bos");
+  needs.require(model.activation <= Activation::swish, "activation: relu or swish", name_of(model.activation));
+  needs.require(model.width % multiple == 0, fmt::format("width: a multiple of {}", multiple), model.width);
+  needs.require(model.inner % multiple == 0, fmt::format("inner: a multiple of {}", multiple), model.inner);
+}
+
+}  // namespace
+
+void require_arithmetic(const ModelConfig& model, ExportFormat format) {
+  Needs needs;
+  if (format == ExportFormat::marian || format == ExportFormat::bergamot) {
+    require_marian(model, format == ExportFormat::marian ? 1 : 64, needs);  // 64: columns of intgemm's tiles
+  } else {
+    needs.require(model.positions != Positions::rotary, "positions: sinusoid or marian", "rotary");
+    needs.require(model.activation != Activation::swiglu, "activation: relu, swish or gelu", "swiglu");
+  }
+  needs.require(model.norm_kind == NormKind::layer, "norm_kind: layer", "rms");
+  if (needs.changes.empty()) return;
+  throw UsageFailure(
+      fmt::format("export: {} needs a model with {}", program_of(format), fmt::join(needs.changes, ", ")));
 }
 
 }  // namespace babelring

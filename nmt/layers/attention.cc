@@ -3,14 +3,18 @@
 #include <cmath>
 
 #include "nmt/ops/attention.h"
+#include "nmt/ops/embedding.h"
 
 namespace babelring {
 
 namespace {
 
 /// Glorot bounds of three separate [width, width] matrices, for the fused [3 width, width] matrix.
-Initializer fused_glorot(std::int64_t width) {
-  return Initializer::glorot(width, width, 1 / std::sqrt(2.0f));
+Initializer fused_glorot(const AttentionOptions& options) {
+  return Initializer::glorot(options.width, options.width, options.weight_scale / std::sqrt(2.0f));
+}
+Initializer output_glorot(const AttentionOptions& options) {
+  return Initializer::glorot(options.width, options.width, options.weight_scale);
 }
 
 /// Computes the attention of saved.q to saved.k and saved.v, and sets saved.out and saved.log_sum_exp.
@@ -82,16 +86,27 @@ float attention_scale(const AttentionOptions& options) {
 SelfAttention::SelfAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options,
                              bool causal, std::uint64_t site)
     : options_(options),
-      qkv_(store, name + ".qkv", options.width, 3 * options.width, options.bias, fused_glorot(options.width)),
-      output_(store, name + ".output", options.width, options.width, options.bias,
-              Initializer::glorot(options.width, options.width)),
+      qkv_(store, name + ".qkv", options.width, 3 * options.width, options.bias, fused_glorot(options)),
+      output_(store, name + ".output", options.width, options.width, options.bias, output_glorot(options)),
       causal_(causal),
       site_(site) {}
+
+/// Turns heads side by side by their rows' positions, in place, or back.
+void SelfAttention::turn(Context& context, Tensor heads, ConstTensor positions, bool inverse) const {
+  const std::int64_t head_width = options_.width / options_.heads;
+  context.backend.run(RotaryPositions{.x = heads,
+                                      .positions = positions,
+                                      .y = heads,
+                                      .heads = static_cast<int>(heads.columns() / head_width),
+                                      .inverse = inverse});
+}
 
 Tensor SelfAttention::forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const {
   const std::int64_t width = options_.width;
   saved.x = x;
+  saved.positions = sequences.positions;
   saved.qkv = qkv_.forward(context, context.saved, x);
+  if (options_.rotary) turn(context, saved.qkv.column_slice(0, 2 * width), saved.positions);
   saved.heads = {.q = saved.qkv.column_slice(0, width),
                  .k = saved.qkv.column_slice(width, width),
                  .v = saved.qkv.column_slice(2 * width, width),
@@ -114,22 +129,27 @@ void SelfAttention::backward(Context& context, const OutputGradient& d, const Sa
                   {.q = dqkv.column_slice(0, width),
                    .k = dqkv.column_slice(width, width),
                    .v = dqkv.column_slice(2 * width, width)});
+  if (options_.rotary) turn(context, dqkv.column_slice(0, 2 * width), saved.positions, true);
   qkv_.backward(context, dqkv, saved.x, dx, accumulate);
 }
 
-Tensor SelfAttention::step(Context& context, ConstTensor x, const StepInput& input) const {
+Tensor SelfAttention::step(Context& context, ConstTensor x, ConstTensor positions, const StepInput& input) const {
   const std::int64_t width = options_.width;
   const std::int64_t capacity = input.cache.columns() / (2 * width);
   const Tensor q = context.scratch.make(x.shape, context.dtype);
   qkv_.forward_rows(context, x, 0, q);
-  const Tensor new_rows = input.cache.row_slice(0, x.rows());
-  qkv_.forward_rows(context, x, width, new_rows.column_slice(input.position * 2 * width, 2 * width));
+  const Tensor new_rows = input.cache.row_slice(0, x.rows()).column_slice(input.position * 2 * width, 2 * width);
+  qkv_.forward_rows(context, x, width, new_rows);
+  if (options_.rotary) {
+    turn(context, q, positions);
+    turn(context, new_rows.column_slice(0, width), positions);
+  }
 
-  const ConstTensor positions(input.cache.data, Shape{input.cache.rows() * capacity, 2 * width}, input.cache.dtype);
+  const ConstTensor cached(input.cache.data, Shape{input.cache.rows() * capacity, 2 * width}, input.cache.dtype);
   Tensor out = context.scratch.make(x.shape, context.dtype);
   context.backend.run(DecodeAttention{.q = q,
-                                      .keys = positions.column_slice(0, width),
-                                      .values = positions.column_slice(width, width),
+                                      .keys = cached.column_slice(0, width),
+                                      .values = cached.column_slice(width, width),
                                       .key_rows = input.rows,
                                       .key_count = input.count,
                                       .heads = options_.heads,
@@ -141,12 +161,9 @@ Tensor SelfAttention::step(Context& context, ConstTensor x, const StepInput& inp
 CrossAttention::CrossAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options,
                                std::uint64_t site)
     : options_(options),
-      query_(store, name + ".query", options.width, options.width, options.bias,
-             Initializer::glorot(options.width, options.width, 1 / std::sqrt(2.0f))),
-      key_value_(store, name + ".key_value", options.width, 2 * options.width, options.bias,
-                 fused_glorot(options.width)),
-      output_(store, name + ".output", options.width, options.width, options.bias,
-              Initializer::glorot(options.width, options.width)),
+      query_(store, name + ".query", options.width, options.width, options.bias, fused_glorot(options)),
+      key_value_(store, name + ".key_value", options.width, 2 * options.width, options.bias, fused_glorot(options)),
+      output_(store, name + ".output", options.width, options.width, options.bias, output_glorot(options)),
       site_(site) {}
 
 Tensor CrossAttention::forward(Context& context, ConstTensor x, const Sequences& sequences, ConstTensor memory,

@@ -10,8 +10,10 @@ namespace babelring {
 struct AttentionOptions {
   std::int64_t width = 0;
   int heads = 1;
-  float dropout = 0;  // dropout probability on attention weights
-  bool bias = false;  // biases in the four projections; Vaswani et al. 2017 use none
+  float dropout = 0;       // dropout probability on attention weights
+  bool bias = false;       // biases in the four projections; Vaswani et al. 2017 use none
+  bool rotary = false;     // self-attention turns queries and keys by their positions, see RotaryPositions
+  float weight_scale = 1;  // of the initial weights
 };
 
 /// Values of attention, between the projections, that backward reads.
@@ -27,8 +29,8 @@ struct AttentionHeads {
 class SelfAttention {
  public:
   struct Saved {
-    ConstTensor x;
-    Tensor qkv;
+    ConstTensor x, positions;
+    Tensor qkv;  // queries and keys as turned by rotary positions
     AttentionHeads heads;
   };
   SelfAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options, bool causal,
@@ -49,12 +51,15 @@ class SelfAttention {
     ConstTensor rows;
     ConstTensor count;  // [rows] i32: position + 1
   };
-  /// x [rows, width] → [rows, width] in context.scratch. Inference only.
-  Tensor step(Context& context, ConstTensor x, const StepInput& input) const;
+  /// x [rows, width] → [rows, width] in context.scratch. `positions` [rows] i32: input.position in the backend's
+  /// memory. Inference only.
+  Tensor step(Context& context, ConstTensor x, ConstTensor positions, const StepInput& input) const;
 
   const Linear& output() const { return output_; }
 
  private:
+  void turn(Context& context, Tensor heads, ConstTensor positions, bool inverse = false) const;
+
   AttentionOptions options_;
   Linear qkv_, output_;
   bool causal_;

@@ -32,7 +32,8 @@ Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& s
                                        .scale = scale(),
                                        .key = saved.dropout,
                                        .divisor = options_.divisor,
-                                       .zero_start = options_.zero_start});
+                                       .zero_start = options_.zero_start,
+                                       .sinusoids = options_.sinusoids});
   return y;
 }
 

@@ -10,10 +10,11 @@ struct EmbeddingOptions {
   float dropout = 0;
   std::int64_t divisor = 0;  // of positions, see EmbeddingForward
   bool zero_start = false;   // sequences begin with a vector of zeros instead of their first token's
+  bool sinusoids = true;     // false: positions are not added
 };
 
-/// Token plus position embedding: dropout(sqrt(width) * table[id] + sinusoid(position)). Several layers may share a
-/// table. Source: Vaswani et al. 2017, 3.4 and 3.5.
+/// Token plus position embedding: dropout(sqrt(width) * table[id] + sinusoid(position)), or without the sinusoid.
+/// Several layers may share a table. Source: Vaswani et al. 2017, 3.4 and 3.5.
 class Embedding {
  public:
   struct Saved {

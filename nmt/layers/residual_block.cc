@@ -3,29 +3,24 @@
 
 namespace babelring {
 
-Norm::Norm(ParameterStore& store, const std::string& name, std::int64_t width, float epsilon)
-    : gain_(&store.declare(name + ".gain", Shape{width}, Initializer::ones())),
-      bias_(&store.declare(name + ".bias", Shape{width}, Initializer::zeros())),
-      epsilon_(epsilon) {}
+Norm::Norm(ParameterStore& store, const std::string& name, std::int64_t width, const NormOptions& options)
+    : gain_(&store.declare(name + ".gain", Shape{width}, Initializer::ones())), epsilon_(options.epsilon) {
+  if (options.kind == NormKind::layer) bias_ = &store.declare(name + ".bias", Shape{width}, Initializer::zeros());
+}
 
 Norm::Saved Norm::begin_forward(Context& context, ConstTensor x) const {
   context.will_read(gain_);
   context.will_read(bias_);
   return {.x = x,
-          .mean = context.saved.make(Shape{x.rows()}, DType::f32),
+          .mean = bias_ != nullptr ? context.saved.make(Shape{x.rows()}, DType::f32) : Tensor(),
           .rstd = context.saved.make(Shape{x.rows()}, DType::f32)};
 }
 
 Tensor Norm::forward(Context& context, ConstTensor x, Saved& saved) const {
   Tensor y = context.saved.make(x.shape, x.dtype);
   saved = begin_forward(context, x);
-  context.backend.run(LayerNormForward{.x = x,
-                                       .gain = gain_->master,
-                                       .bias = bias_->master,
-                                       .y = y,
-                                       .mean = saved.mean,
-                                       .rstd = saved.rstd,
-                                       .eps = epsilon_});
+  context.backend.run(LayerNormForward{
+      .x = x, .gain = gain_->master, .bias = bias(), .y = y, .mean = saved.mean, .rstd = saved.rstd, .eps = epsilon_});
   return y;
 }
 
@@ -37,7 +32,7 @@ Tensor Norm::forward_sum(Context& context, ConstTensor residual, ConstTensor bra
                                           .branch = branch,
                                           .key = key,
                                           .gain = gain_->master,
-                                          .bias = bias_->master,
+                                          .bias = bias(),
                                           .sum = sum,
                                           .y = y,
                                           .mean = saved.mean,
@@ -54,7 +49,7 @@ LayerNormBackward Norm::backward_op(const Context& context, ConstTensor dy, cons
           .rstd = saved.rstd,
           .dx = dx,
           .dgain = gain_->gradient,
-          .dbias = bias_->gradient,
+          .dbias = bias_ != nullptr ? bias_->gradient : Tensor(),
           .accumulate_parameters = context.accumulate};
 }
 
@@ -80,8 +75,8 @@ void Norm::backward_sum(Context& context, ConstTensor dy, const Saved& saved, co
 }
 
 ResidualBlock::ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place,
-                             float epsilon, float dropout, std::uint64_t site)
-    : norm_(store, name, width, epsilon), place_(place), dropout_(dropout), site_(site) {}
+                             const NormOptions& norm, float dropout, std::uint64_t site)
+    : norm_(store, name, width, norm), place_(place), dropout_(dropout), site_(site) {}
 
 Tensor ResidualBlock::join(Context& context, ConstTensor x, Tensor branch, Saved& saved) const {
   if (place_ == NormPosition::post) return norm_.forward_sum(context, x, branch, saved.dropout, saved.norm);

@@ -8,15 +8,25 @@
 
 namespace babelring {
 
-/// Layer normalisation with gain and bias. Source: Ba et al. 2016.
+/// How a token's features are normalised:
+///   layer  by mean and variance, with gain and bias     Source: Ba et al. 2016
+///   rms    by their root mean square, with a gain       Source: Zhang and Sennrich 2019
+enum class NormKind { layer, rms };
+
+struct NormOptions {
+  NormKind kind = NormKind::layer;
+  float epsilon = 1e-5f;  // added to the variance or the mean square
+};
+
+/// Normalisation of each row.
 class Norm {
  public:
   struct Saved {
     ConstTensor x;
-    Tensor mean, rstd;
+    Tensor mean, rstd;  // no mean with NormKind::rms
   };
-  /// Declares NAME.gain and NAME.bias, [width]. `epsilon`: added to the variance.
-  Norm(ParameterStore& store, const std::string& name, std::int64_t width, float epsilon = 1e-5f);
+  /// Declares NAME.gain and, with NormKind::layer, NAME.bias, [width].
+  Norm(ParameterStore& store, const std::string& name, std::int64_t width, const NormOptions& options = {});
 
   /// x [rows, width] → [rows, width] in context.saved. `saved` refers to x, which must stay valid for backward.
   Tensor forward(Context& context, ConstTensor x, Saved& saved) const;
@@ -24,7 +34,7 @@ class Norm {
   Tensor forward_sum(Context& context, ConstTensor residual, ConstTensor branch, const DropoutKey& key,
                      Saved& saved) const;
 
-  /// Writes dx, or adds to it with `accumulate`. Also computes the gradients of gain and bias and reports them ready.
+  /// Writes dx, or adds to it with `accumulate`. Also computes the parameters' gradients and reports them ready.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const;
   /// Backward of forward_sum(): overwrites dresidual (which may alias dy) and dbranch = dropout(dresidual).
   /// `dbranch_bias`: [width] f32, receives the sums of dbranch's columns (as Context::accumulate says); may be null.
@@ -36,8 +46,10 @@ class Norm {
   LayerNormBackward backward_op(const Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const;
   void run_backward(Context& context, const LayerNormBackward& op) const;
 
+  ConstTensor bias() const { return bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(); }
+
   const Parameter* gain_;
-  const Parameter* bias_;
+  const Parameter* bias_ = nullptr;  // null with NormKind::rms
   float epsilon_;
 };
 
@@ -53,8 +65,8 @@ class ResidualBlock {
     Norm::Saved norm;
     DropoutKey dropout;
   };
-  ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place, float epsilon,
-                float dropout, std::uint64_t site);
+  ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPosition place,
+                const NormOptions& norm, float dropout, std::uint64_t site);
 
   /// Returns y [rows, width] in context.saved. `body` maps [rows, width] to [rows, width] in context.scratch and may
   /// keep its input by reference until backward.

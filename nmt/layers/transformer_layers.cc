@@ -6,18 +6,19 @@ namespace babelring {
 
 FeedForward::FeedForward(ParameterStore& store, const std::string& name, const LayerOptions& options,
                          std::uint64_t site)
-    : first_(store, name + ".first", options.attention.width, options.inner, true,
-             Initializer::glorot(options.attention.width, options.inner)),
-      second_(store, name + ".second", options.inner, options.attention.width, true,
-              Initializer::glorot(options.inner, options.attention.width)),
+    : inner_(options.inner),
       activation_(options.activation),
+      first_(store, name + ".first", options.attention.width, gated() ? 2 * inner_ : inner_, true,
+             Initializer::glorot(options.attention.width, inner_, options.attention.weight_scale)),
+      second_(store, name + ".second", inner_, options.attention.width, true,
+              Initializer::glorot(inner_, options.attention.width, options.attention.weight_scale)),
       dropout_(options.activation_dropout),
       site_(site) {}
 
 Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const {
   saved = {.x = x,
            .z = {},
-           .hidden = context.saved.make_rows(x.rows(), first_.out(), context.dtype),
+           .hidden = context.saved.make_rows(x.rows(), inner_, context.dtype),
            .dropout = context.dropout_key(site_, first_row, dropout_)};
   if (activation_ == Activation::relu) {
     first_.forward_relu(context, x, saved.hidden);
@@ -27,8 +28,11 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
   } else {
     saved.z = context.saved.make_rows(x.rows(), first_.out(), context.dtype);
     first_.forward_into(context, x, saved.z);
-    context.backend.run(
-        ActivationForward{.z = saved.z, .y = saved.hidden, .activation = activation_, .key = saved.dropout});
+    context.backend.run(ActivationForward{.z = saved.z.column_slice(0, inner_),
+                                          .y = saved.hidden,
+                                          .activation = activation_,
+                                          .key = saved.dropout,
+                                          .up = up(saved.z)});
   }
   return second_.forward(context, context.scratch, saved.hidden);
 }
@@ -37,25 +41,32 @@ void FeedForward::backward(Context& context, const OutputGradient& d, const Save
                            bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   Tensor dhidden = context.scratch.make_rows(saved.hidden.rows(), saved.hidden.columns(), context.dtype);
+  Tensor dz = dhidden;
   BiasGradient of_first = BiasGradient::missing;
   if (activation_ == Activation::relu) {
     of_first = second_.backward_through_relu(context, d, saved.hidden, dhidden, saved.dropout.scale(), first_);
   } else {
     second_.backward(context, d, saved.hidden, dhidden, false);
-    context.backend.run(ActivationBackward{
-        .dy = dhidden, .z = saved.z, .dz = dhidden, .activation = activation_, .key = saved.dropout});
+    if (gated()) dz = context.scratch.make_rows(saved.z.rows(), saved.z.columns(), context.dtype);
+    context.backend.run(ActivationBackward{.dy = dhidden,
+                                           .z = saved.z.column_slice(0, inner_),
+                                           .dz = dz.column_slice(0, inner_),
+                                           .activation = activation_,
+                                           .key = saved.dropout,
+                                           .up = up(saved.z),
+                                           .dup = up(dz)});
   }
-  first_.backward(context, {dhidden, of_first}, saved.x, dx, accumulate);
+  first_.backward(context, {dz, of_first}, saved.x, dx, accumulate);
 }
 
 EncoderLayer::EncoderLayer(ParameterStore& store, const std::string& name, const LayerOptions& options,
                            std::uint64_t first_site)
     : name_(name),
-      attention_block_(store, name + ".attention_norm", options.attention.width, options.norm, options.norm_epsilon,
+      attention_block_(store, name + ".attention_norm", options.attention.width, options.norm, options.norm_options,
                        options.dropout, first_site),
       attention_(store, name + ".attention", options.attention, options.causal, first_site + 1),
       feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm,
-                          options.norm_epsilon, options.dropout, first_site + 2),
+                          options.norm_options, options.dropout, first_site + 2),
       feed_forward_(store, name + ".feed_forward", options, first_site + 3) {}
 
 Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const {
@@ -81,11 +92,12 @@ void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) cons
                             });
 }
 
-Tensor EncoderLayer::step(Context& context, ConstTensor x, const SelfAttention::StepInput& input) const {
+Tensor EncoderLayer::step(Context& context, ConstTensor x, ConstTensor positions,
+                          const SelfAttention::StepInput& input) const {
   const WorkRange range(context.backend, name_);
   Saved unused;
   x = attention_block_.forward(context, x, 0, unused.attention_block,
-                               [&](ConstTensor h) { return attention_.step(context, h, input); });
+                               [&](ConstTensor h) { return attention_.step(context, h, positions, input); });
   return feed_forward_block_.forward(context, x, 0, unused.feed_forward_block, [&](ConstTensor h) {
     return feed_forward_.forward(context, h, 0, unused.feed_forward);
   });
@@ -95,14 +107,14 @@ DecoderLayer::DecoderLayer(ParameterStore& store, const std::string& name, const
                            std::uint64_t first_site)
     : name_(name),
       attention_options_(options.attention),
-      self_block_(store, name + ".self_norm", options.attention.width, options.norm, options.norm_epsilon,
+      self_block_(store, name + ".self_norm", options.attention.width, options.norm, options.norm_options,
                   options.dropout, first_site),
       self_(store, name + ".self", options.attention, true, first_site + 1),
-      cross_block_(store, name + ".cross_norm", options.attention.width, options.norm, options.norm_epsilon,
+      cross_block_(store, name + ".cross_norm", options.attention.width, options.norm, options.norm_options,
                    options.dropout, first_site + 2),
       cross_(store, name + ".cross", options.attention, first_site + 3),
       feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm,
-                          options.norm_epsilon, options.dropout, first_site + 4),
+                          options.norm_options, options.dropout, first_site + 4),
       feed_forward_(store, name + ".feed_forward", options, first_site + 5) {}
 
 Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory,
@@ -138,11 +150,11 @@ Tensor DecoderLayer::project_memory(Context& context, Arena& arena, ConstTensor 
   return cross_.key_value().forward(context, arena, memory);
 }
 
-Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& input) const {
+Tensor DecoderLayer::step(Context& context, ConstTensor x, ConstTensor positions, const StepInput& input) const {
   const WorkRange range(context.backend, name_);
   Saved unused;
   x = self_block_.forward(context, x, 0, unused.self_block,
-                          [&](ConstTensor h) { return self_.step(context, h, input.self); });
+                          [&](ConstTensor h) { return self_.step(context, h, positions, input.self); });
   x = cross_block_.forward(context, x, 0, unused.cross_block,
                            [&](ConstTensor h) { return attend_memory(context, h, input); });
   return feed_forward_block_.forward(context, x, 0, unused.feed_forward_block, [&](ConstTensor h) {

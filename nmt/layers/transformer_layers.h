@@ -14,13 +14,14 @@ struct LayerOptions {
   std::int64_t inner = 0;  // hidden features of the feed-forward block
   Activation activation = Activation::relu;
   NormPosition norm = NormPosition::pre;
-  float norm_epsilon = 1e-5f;    // added to the variance
+  NormOptions norm_options;
   float dropout = 0;             // dropout probability on sub-layer outputs
   float activation_dropout = 0;  // dropout probability after the feed-forward activation
   bool causal = false;           // of encoder layers: a token attends only to itself and to earlier tokens
 };
 
-/// y = W2 dropout(act(z)) + b2, z = W1 x + b1.  Source: Vaswani et al. 2017, eq. 2, with ReLU.
+/// y = W2 dropout(act(z)) + b2, z = W1 x + b1.  Source: Vaswani et al. 2017, eq. 2, with ReLU. With swiglu, W1 is
+/// [2 inner, width]: the first half of z is the gate, the second what it multiplies.  Source: Shazeer 2020.
 class FeedForward {
  public:
   struct Saved {
@@ -41,8 +42,13 @@ class FeedForward {
   const Linear& output() const { return second_; }
 
  private:
-  Linear first_, second_;
+  /// The second half of the columns of z or its gradient with swiglu, else null.
+  Tensor up(Tensor z) const { return gated() ? z.column_slice(inner_, inner_) : Tensor(); }
+  bool gated() const { return activation_ == Activation::swiglu; }
+
+  std::int64_t inner_;
   Activation activation_;
+  Linear first_, second_;
   float dropout_;
   std::uint64_t site_;
 };
@@ -63,9 +69,9 @@ class EncoderLayer {
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const;
   /// Replaces dy in `d` by dx.
   void backward(Context& context, Tensor d, const Saved& saved) const;
-  /// One decoding step of a causal layer: x [rows, width] → [rows, width] in context.saved. Inference only:
-  /// context.training must be false.
-  Tensor step(Context& context, ConstTensor x, const SelfAttention::StepInput& input) const;
+  /// One decoding step of a causal layer: x [rows, width] → [rows, width] in context.saved. `positions`: see
+  /// SelfAttention::step(). Inference only: context.training must be false.
+  Tensor step(Context& context, ConstTensor x, ConstTensor positions, const SelfAttention::StepInput& input) const;
 
  private:
   std::string name_;
@@ -108,8 +114,9 @@ class DecoderLayer {
     ConstTensor memory_begin, memory_count;  // [rows] i32: range of the hypothesis's source tokens in `memory`
     Tensor queries;  // [rows, width], may be strided: receives the queries to the memory; null if nobody needs them
   };
-  /// x [rows, width] → [rows, width] in context.saved. Inference only: context.training must be false.
-  Tensor step(Context& context, ConstTensor x, const StepInput& input) const;
+  /// x [rows, width] → [rows, width] in context.saved. `positions`: see SelfAttention::step(). Inference only:
+  /// context.training must be false.
+  Tensor step(Context& context, ConstTensor x, ConstTensor positions, const StepInput& input) const;
 
  private:
   Tensor attend_memory(Context& context, ConstTensor x, const StepInput& input) const;

@@ -24,14 +24,15 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::int64_t vocabulary,
   config.check();
   ParameterStore& store = parameters();
   const auto table = [&](const char* name) { return &Embedding::declare_table(store, name, vocabulary, config.width); };
-  LayerOptions options = config.layer_options();
-  options.causal = true;
   table_ = table("embedding");
   embedding_.emplace(*table_, config.source_embedding(), embedding_site);
   for (std::size_t i = 0; i < static_cast<std::size_t>(config.decoder_layers); ++i) {
+    LayerOptions options = config.layer_options(i);
+    options.causal = true;
     layers_.emplace_back(store, "decoder." + std::to_string(i), options, layer_site(i));
   }
-  if (options.norm == NormPosition::pre) norm_.emplace(store, "decoder.norm", config.width, options.norm_epsilon);
+  const LayerOptions options = config.layer_options(0);
+  if (options.norm == NormPosition::pre) norm_.emplace(store, "decoder.norm", config.width, options.norm_options);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : table_;
   if (config.output_bias) output_bias_ = &OutputProjectionLoss::declare_bias(store, vocabulary);
   loss_.emplace(*output_table_, output_bias_, label_smoothing);
@@ -126,7 +127,7 @@ Tensor LanguageModel::step(Context& context, const Sequences& tokens,
                            const std::vector<SelfAttention::StepInput>& layers) const {
   Saved unused;
   Tensor x = embedding_->forward(context, tokens, unused.embedding);
-  for (std::size_t i = 0; i < layers_.size(); ++i) x = layers_[i].step(context, x, layers[i]);
+  for (std::size_t i = 0; i < layers_.size(); ++i) x = layers_[i].step(context, x, tokens.positions, layers[i]);
   if (norm_) x = norm_->forward(context, x, unused.norm);
   return loss_->logits(context, x);
 }

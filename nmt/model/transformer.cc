@@ -41,26 +41,26 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   config.check();
   ParameterStore& store = parameters();
   const auto table = [&](const char* name) { return &Embedding::declare_table(store, name, vocabulary, config.width); };
-  const LayerOptions options = config.layer_options();
+  const LayerOptions options = config.layer_options(0);
 
   target_table_ = table(config.tied_embeddings == TiedEmbeddings::all ? "embedding" : "decoder.embedding");
   source_table_ = config.tied_embeddings == TiedEmbeddings::all ? target_table_ : table("encoder.embedding");
   source_embedding_.emplace(*source_table_, config.source_embedding(), source_embedding_site);
   for (std::size_t i = 0; i < static_cast<std::size_t>(config.encoder_layers); ++i) {
-    encoder_.emplace_back(store, layer_name("encoder", i), options, encoder_layer_site(i));
+    encoder_.emplace_back(store, layer_name("encoder", i), config.layer_options(i), encoder_layer_site(i));
   }
   if (options.norm == NormPosition::pre)
-    encoder_norm_.emplace(store, "encoder.norm", config.width, options.norm_epsilon);
+    encoder_norm_.emplace(store, "encoder.norm", config.width, options.norm_options);
 
   target_embedding_.emplace(*target_table_, config.target_embedding(), target_embedding_site);
   for (std::size_t i = 0; i < static_cast<std::size_t>(config.decoder_layers); ++i) {
-    decoder_.emplace_back(store, layer_name("decoder", i), options, decoder_layer_site(i));
+    decoder_.emplace_back(store, layer_name("decoder", i), config.layer_options(i), decoder_layer_site(i));
   }
   std::vector<const Linear*> key_values;
   for (const DecoderLayer& layer : decoder_) key_values.push_back(&layer.key_value());
   key_values_.emplace(std::move(key_values));
   if (options.norm == NormPosition::pre)
-    decoder_norm_.emplace(store, "decoder.norm", config.width, options.norm_epsilon);
+    decoder_norm_.emplace(store, "decoder.norm", config.width, options.norm_options);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : target_table_;
   if (config.output_bias) output_bias_ = &OutputProjectionLoss::declare_bias(store, vocabulary);
   loss_.emplace(*output_table_, output_bias_, label_smoothing);
@@ -254,7 +254,7 @@ Tensor Transformer::decode_step(Context& context, const Sequences& tokens,
   Embedding::Saved unused_embedding;
   Norm::Saved unused_norm;
   Tensor x = target_embedding_->forward(context, tokens, unused_embedding);
-  for (std::size_t i = 0; i < decoder_.size(); ++i) x = decoder_[i].step(context, x, layers[i]);
+  for (std::size_t i = 0; i < decoder_.size(); ++i) x = decoder_[i].step(context, x, tokens.positions, layers[i]);
   if (decoder_norm_) x = decoder_norm_->forward(context, x, unused_norm);
   return loss_->logits(context, x);
 }

@@ -33,7 +33,17 @@ namespace {
 
 void check_activation(const OpCheck& check, Activation activation) {
   if (activation > Activation::relu) return;
-  check.refuse(fmt::format("activation is {}, swish or gelu is needed", name_of(activation)));
+  check.refuse(fmt::format("activation is {}, swish, gelu or swiglu is needed", name_of(activation)));
+}
+
+/// A second operand or result like z, which swiglu has and the others have not.
+void check_gated(const OpCheck& check, Activation activation, const Field& field, const Field& z) {
+  if (activation != Activation::swiglu) {
+    if (field.tensor) check.refuse(fmt::format("{} with {}, swiglu is needed", field.name, name_of(activation)));
+    return;
+  }
+  check.shape(field, z.tensor.shape, z);
+  check.same_type(field, z);
 }
 
 }  // namespace
@@ -44,8 +54,9 @@ void ActivationForward::check() const {
   check.floating({"z", z});
   check.shape({"y", y}, z.shape, {"z", z});
   check.same_type({"y", y}, {"z", z});
-  check.same_or_distinct({"y", y}, {{"z", z}});
   check_activation(check, activation);
+  check_gated(check, activation, {"up", up}, {"z", z});
+  check.same_or_distinct({"y", y}, {{"z", z}, {"up", up}});
   check.dropout(key);
 }
 
@@ -57,8 +68,12 @@ void ActivationBackward::check() const {
     check.shape(field, z.shape, {"z", z});
     check.same_type(field, {"z", z});
   }
-  check.same_or_distinct({"dz", dz}, {{"dy", dy}, {"z", z}});
   check_activation(check, activation);
+  for (const Field& field : {Field{"up", up}, Field{"dup", dup}}) check_gated(check, activation, field, {"z", z});
+  check.same_or_distinct({"dz", dz}, {{"dy", dy}, {"z", z}});
+  check.same_or_distinct({"dup", dup}, {{"dy", dy}, {"up", up}});
+  check.distinct({"dz", dz}, {{"up", up}, {"dup", dup}});
+  check.distinct({"dup", dup}, {{"z", z}});
   check.dropout(key);
 }
 

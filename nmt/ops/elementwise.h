@@ -33,27 +33,35 @@ struct ResidualDropout {
 /// y = mask(key) * scale * act(z), with one of
 ///   swish  act(z) = z / (1 + e^-z)                                      Source: Ramachandran et al. 2017, 3
 ///   gelu   act(z) = z Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2       Source: Hendrycks and Gimpel 2016, 2
+/// or, of two tensors,
+///   swiglu  act(z, up) = up z / (1 + e^-z)          Source: Shazeer 2020, "GLU Variants Improve Transformer", eq. 5
 struct ActivationForward {
   ConstTensor z;  // [rows, width]; may be strided
   Tensor y;       // same shape and type as z; may be strided; may alias z
   Activation activation = Activation::swish;
   DropoutKey key;
+  ConstTensor up = {};  // like z, with swiglu only
   static constexpr std::string_view name = "activation_forward";
   void check() const;
-  static void fields(auto& op, auto&& f) { f.reads("z", op.z).writes("y", op.y); }
+  static void fields(auto& op, auto&& f) { f.reads("z", op.z).reads("up", op.up).writes("y", op.y); }
 };
 
 /// dz = act'(z) * mask(key) * scale * dy, with s = 1 / (1 + e^-z) and phi(z) = e^(-z^2 / 2) / sqrt(2 pi):
 ///   swish  act'(z) = s + z s (1 - s)
 ///   gelu   act'(z) = Phi(z) + z phi(z)
+///   swiglu  dz as with swish, times up; dup = z s * mask(key) * scale * dy
 struct ActivationBackward {
   ConstTensor dy, z;  // [rows, width], one type; may be strided
   Tensor dz;          // same shape and type; may be strided; may alias dy or z
   Activation activation = Activation::swish;
   DropoutKey key;
+  ConstTensor up = {};  // like z, with swiglu only
+  Tensor dup = {};      // like dz, with swiglu only; may alias dy or up
   static constexpr std::string_view name = "activation_backward";
   void check() const;
-  static void fields(auto& op, auto&& f) { f.reads("dy", op.dy).reads("z", op.z).writes("dz", op.dz); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("dy", op.dy).reads("z", op.z).reads("up", op.up).writes("dz", op.dz).writes("dup", op.dup);
+  }
 };
 
 /// y = x with conversion between f32 and bf16; a copy if both have the same type.

@@ -1,5 +1,7 @@
 #include "nmt/ops/embedding.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "base/failure.h"
@@ -41,6 +43,21 @@ void EmbeddingBackward::check() const {
   check.distinct({"dtable", dtable}, {{"dy", dy}, {"ids", ids}});
   check.finite("scale", scale);
   check.dropout(key);
+}
+
+void RotaryPositions::check() const {
+  const OpCheck check(name);
+  check.rank({"x", x}, 2);
+  check.floating({"x", x});
+  check.shape({"positions", positions}, {x.shape[0]}, {"x", x});
+  check.type({"positions", positions}, DType::i32);
+  check.shape({"y", y}, x.shape, {"x", x});
+  check.same_type({"y", y}, {"x", x});
+  check.same_or_distinct({"y", y}, {{"x", x}});
+  check.distinct({"y", y}, {{"positions", positions}});
+  check.at_least("heads", heads, 1);
+  if (x.shape[1] % (2 * static_cast<std::int64_t>(heads)) == 0) return;
+  check.refuse(fmt::format("x {} has no {} heads of an even width", x.shape.text(), heads));
 }
 
 void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, std::int64_t divisor,

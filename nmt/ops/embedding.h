@@ -19,6 +19,7 @@ struct EmbeddingForward {
   DropoutKey key;
   std::int64_t divisor = 0;  // of positions; 0: width
   bool zero_start = false;   // rows at position 0 have zeros instead of their entry of the table
+  bool sinusoids = true;     // false: P is 0
   std::int64_t position_divisor() const { return divisor == 0 ? table.shape[1] : divisor; }
   static constexpr std::string_view name = "embedding_forward";
   void check() const;
@@ -27,6 +28,23 @@ struct EmbeddingForward {
   }
   /// Each element of y reads one of the table.
   double bytes() const { return total_bytes({ids, positions, y, y}); }
+};
+
+/// Rotary positions: each row x of a head is turned by its position p, plane by plane. Of a head's d features, i < d/2
+/// and i + d/2 span a plane:
+///   y[i] = x[i] cos a - x[i + d/2] sin a,  y[i + d/2] = x[i + d/2] cos a + x[i] sin a,  a = p / 10000^(2i/d)
+/// Then a product of two turned rows depends on the difference of their positions only. Source: Su et al. 2021,
+/// "RoFormer", 3.2.2, where neighbours span planes; with halves, as in LLaMA, a head's features have another
+/// order. The backward is the same op on the gradient with `inverse`, which turns back.
+struct RotaryPositions {
+  ConstTensor x;          // [rows, width]; may be strided
+  ConstTensor positions;  // [rows] i32, each at least 0
+  Tensor y;               // same shape and type as x; may be strided; may alias x
+  int heads = 1;          // d = width / heads is even
+  bool inverse = false;   // by -a
+  static constexpr std::string_view name = "rotary_positions";
+  void check() const;
+  static void fields(auto& op, auto&& f) { f.reads("x", op.x).reads("positions", op.positions).writes("y", op.y); }
 };
 
 /// Writes one column of P(0), P(1), … of EmbeddingForward into `table`, [positions, width].

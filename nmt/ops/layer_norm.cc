@@ -1,5 +1,7 @@
 #include "nmt/ops/layer_norm.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "nmt/ops/check.h"
@@ -7,6 +9,18 @@
 namespace babelring {
 
 namespace {
+
+/// An empty tensor needs no data.
+bool present(const Field& field) {
+  return field.tensor || field.tensor.shape.elements() == 0;
+}
+
+/// Both are there, or neither, which is the norm by the root mean square.
+void check_both_or_none(const OpCheck& check, const Field& one, const Field& other) {
+  if (present(one) == present(other)) return;
+  check.refuse(
+      fmt::format("{} without {}", present(one) ? one.name : other.name, present(one) ? other.name : one.name));
+}
 
 /// Checks of the fields of both forward ops, except the aliasing of y; `input` gives the shape.
 template <class Op>
@@ -16,11 +30,14 @@ void check_normalization(const OpCheck& check, const Op& op, const Field& input)
   check.floating(input);
   check.at_least(std::string("width of ") + std::string(input.name), shape[1], 1);
   const Field gain{"gain", op.gain}, bias{"bias", op.bias}, mean{"mean", op.mean}, rstd{"rstd", op.rstd}, y{"y", op.y};
+  check_both_or_none(check, bias, mean);
   for (const Field& field : {gain, bias}) {
+    if (!present(field)) continue;
     check.shape(field, {shape[1]}, input);
     check.type(field, DType::f32);
   }
   for (const Field& field : {mean, rstd}) {
+    if (field.name == mean.name && !present(field)) continue;
     check.shape(field, {shape[0]}, input);
     check.type(field, DType::f32);
     check.distinct(field, {input, y, gain, bias});
@@ -68,11 +85,14 @@ void LayerNormBackward::check() const {
     check.shape(field, dy.shape, gradient);
     check.same_type(field, gradient);
   }
+  check_both_or_none(check, {"dbias", dbias}, {"mean", mean});
   for (const Field& field : {Field{"mean", mean}, Field{"rstd", rstd}}) {
+    if (field.name == "mean" && !present(field)) continue;
     check.shape(field, {dy.shape[0]}, gradient);
     check.type(field, DType::f32);
   }
   for (const Field& field : {Field{"gain", gain}, Field{"dgain", dgain}, Field{"dbias", dbias}}) {
+    if (field.name == "dbias" && !present(field)) continue;
     check.shape(field, {dy.shape[1]}, gradient);
     check.type(field, DType::f32);
   }

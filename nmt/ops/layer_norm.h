@@ -7,7 +7,9 @@
 
 namespace babelring {
 
-/// y = gain * (x - mean) * rstd + bias, row by row.  Source: Ba et al. 2016, eq. 3-4.
+/// y = gain * (x - mean) * rstd + bias, row by row.  Source: Ba et al. 2016, eq. 3-4. Without `bias` and `mean`, which
+/// are absent together, y = gain * x * rstd, where rstd is of the mean square instead of the variance.  Source: Zhang
+/// and Sennrich 2019, "Root Mean Square Layer Normalization", eq. 4.
 struct LayerNormForward {
   ConstTensor x;           // [rows, width]
   ConstTensor gain, bias;  // [width] f32
@@ -23,7 +25,7 @@ struct LayerNormForward {
 };
 
 /// ResidualDropout and LayerNormForward in one pass: sum = residual + mask(key) * scale * branch; y, mean and rstd are
-/// the layer norm of the stored (rounded) sum.
+/// the layer norm of the stored (rounded) sum, bias and mean being present or absent as there.
 struct ResidualNormForward {
   ConstTensor residual, branch;  // [rows, width], one type
   DropoutKey key;
@@ -41,7 +43,8 @@ struct ResidualNormForward {
 };
 
 /// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n, dbias
-/// += sum dy. Sums over rows have a fixed order. With `dbranch` this is the backward of ResidualNormForward: dx is the
+/// += sum dy. Without `mean` and `dbias`, which are absent together, n = x * rstd and dx = rstd * (g - n * mean(g n)).
+/// Sums over rows have a fixed order. With `dbranch` this is the backward of ResidualNormForward: dx is the
 /// gradient of both sum and residual, and dbranch = mask(key) * scale * dx. With `dbranch_bias` it also sums dbranch's
 /// columns as stored, which is the bias gradient of the linear layer that computed the branch.
 struct LayerNormBackward {

@@ -9,7 +9,7 @@
 namespace babelring {
 
 std::string_view name_of(Activation activation) {
-  constexpr std::array<std::string_view, 4> names = {"none", "relu", "swish", "gelu"};
+  constexpr std::array<std::string_view, 5> names = {"none", "relu", "swish", "gelu", "swiglu"};
   return names.at(static_cast<std::size_t>(activation));
 }
 

@@ -9,7 +9,7 @@
 namespace babelring {
 
 /// LinearForward computes none and relu, ActivationForward the others.
-enum class Activation { none, relu, swish, gelu };
+enum class Activation { none, relu, swish, gelu, swiglu };
 std::string_view name_of(Activation activation);
 
 /// A copy of a weight in the memory layout of a backend's matmuls. Created by Backend::pack() for weights that are used

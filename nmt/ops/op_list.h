@@ -18,6 +18,7 @@ namespace babelring {
   DO(ActivationBackward)          \
   DO(EmbeddingForward)            \
   DO(EmbeddingBackward)           \
+  DO(RotaryPositions)             \
   DO(AttentionForward)            \
   DO(AttentionBackward)           \
   DO(DecodeAttention)             \

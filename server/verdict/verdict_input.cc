@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t max_runs_searched = 200, max_steps = 64, warm_up_steps = 3;
 constexpr std::size_t min_steps = 8;
-constexpr std::array<std::string_view, 15> what_decides = {"model.encoder_layers",
+constexpr std::array<std::string_view, 16> what_decides = {"model.encoder_layers",
                                                            "model.decoder_layers",
                                                            "model.width",
                                                            "model.heads",
@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, 15> what_decides = {"model.encoder_layers
                                                            "model.dropout",
                                                            "model.attention_dropout",
                                                            "model.activation_dropout",
+                                                           "model.activation",
                                                            "model.norm",
                                                            "model.tied_embeddings",
                                                            "data.tokens_per_update",

@@ -157,7 +157,9 @@ int work(Options& options, Communicator& communicator) {
 }
 
 void declare_training(CLI::App& app, TrainingCaseOptions& training) {
-  app.add_option("--preset", training.preset)->check(CLI::IsMember({"tiny", "base", "big"}))->capture_default_str();
+  app.add_option("--preset", training.preset)
+      ->check(CLI::IsMember({"tiny", "base", "big", "modern-tiny", "modern-base", "modern-big"}))
+      ->capture_default_str();
   app.add_option("--precision", training.precision)->check(CLI::IsMember({"bf16", "f32"}))->capture_default_str();
   app.add_option("--norm", training.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();
   app.add_option("--activation", training.activation)
@@ -232,7 +234,8 @@ int main(int argc, char** argv) {
   babelring::declare_training(app, options.training);
   babelring::declare_measurement(app, options);
   CLI11_PARSE(app, argc, argv);
-  if (app.count("--vocabulary") == 0 && options.training.preset == "tiny") options.training.random.vocabulary = 10000;
+  if (app.count("--vocabulary") == 0 && options.training.preset.ends_with("tiny"))
+    options.training.random.vocabulary = 10000;
   babelring::init_log("", "error");  // the output ends with a line of JSON
   try {
     return babelring::run(options, argc, argv);

@@ -44,8 +44,9 @@ class MemoryOfEachUpdate final : public UpdateObserver {
 TrainConfig train_config(const TrainingCaseOptions& options) {
   TrainConfig config;
   config.name = "bench";
-  config.preset = "transformer-" + options.preset;
-  config.model = model_preset(config.preset);
+  const bool modern = options.preset.starts_with("modern-");
+  config.preset = modern ? options.preset : "transformer-" + options.preset;
+  const ModelConfig preset = config.model = model_preset(config.preset);
   OptionBinder keys;
   config.bind(keys);
   for (const auto& [key, word] : {std::pair("model.norm", options.norm),
@@ -62,6 +63,11 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
   config.model.attention_dropout = options.attention_dropout;
   config.model.activation_dropout = options.activation_dropout;
   config.model.attention_bias = options.attention_bias;
+  if (modern) {
+    config.model.norm = preset.norm;
+    config.model.activation = preset.activation;
+    config.model.attention_bias = preset.attention_bias;
+  }
   config.data.folder = options.data_folder.empty() ? "random" : options.data_folder;
   config.data.train_set = options.data_set;
   config.data.tokens_per_update = options.tokens_per_update;

@@ -18,7 +18,7 @@ namespace babelring {
 
 /// A model and its training data.
 struct TrainingCaseOptions {
-  std::string preset = "base";      // of ModelConfig, without "transformer-"
+  std::string preset = "base";      // of ModelConfig, without "transformer-"; modern presets keep norm and activation
   std::string precision = "bf16";   // or f32
   std::string norm = "post";        // or pre
   std::string activation = "relu";  // swish, gelu

@@ -104,6 +104,7 @@ std::vector<StepRecord> train(const TrainConfig& config, bool shares_memory) {
 TEST(EmulatedRank, MovesTheBytesOfARealRun) {
   for (const bool shares_memory : {false, true}) {
     TrainConfig config = small_config();
+    if (shares_memory) config.model = with_modern_layers(config.model);
     config.training.stop_after = "4u";
     const std::vector<StepRecord> real = train(config, shares_memory);
     config.training.device = DeviceChoice::emulated;

@@ -49,12 +49,15 @@ Matrix column_sums(const Matrix& dy) {
 Normalized layer_norm(const Matrix& x, const Matrix& gain, const Matrix& bias, double eps) {
   Normalized result{Matrix(x.rows, x.columns), Matrix(1, x.rows), Matrix(1, x.rows)};
   const auto width = static_cast<double>(x.columns);
+  const bool centered = bias.columns > 0;
   for (std::int64_t row = 0; row < x.rows; ++row) {
     double mean = 0, variance = 0;
-    for (std::int64_t i = 0; i < x.columns; ++i) mean += x(row, i) / width;
+    for (std::int64_t i = 0; i < x.columns && centered; ++i) mean += x(row, i) / width;
     for (std::int64_t i = 0; i < x.columns; ++i) variance += (x(row, i) - mean) * (x(row, i) - mean) / width;
     const double rstd = 1 / std::sqrt(variance + eps);
-    for (std::int64_t i = 0; i < x.columns; ++i) result.y(row, i) = gain(0, i) * (x(row, i) - mean) * rstd + bias(0, i);
+    for (std::int64_t i = 0; i < x.columns; ++i) {
+      result.y(row, i) = gain(0, i) * (x(row, i) - mean) * rstd + (centered ? bias(0, i) : 0);
+    }
     result.mean(0, row) = mean;
     result.rstd(0, row) = rstd;
   }
@@ -65,17 +68,19 @@ NormGradients layer_norm_backward(const Matrix& dy, const Matrix& x, const Matri
                                   const Matrix& rstd) {
   NormGradients result{Matrix(x.rows, x.columns), Matrix(1, x.columns), Matrix(1, x.columns)};
   const auto width = static_cast<double>(x.columns);
+  const bool centered = mean.columns > 0;
   for (std::int64_t row = 0; row < x.rows; ++row) {
     double mean_g = 0, mean_gn = 0;
+    const double center = centered ? mean(0, row) : 0;
     for (std::int64_t i = 0; i < x.columns; ++i) {
-      const double n = (x(row, i) - mean(0, row)) * rstd(0, row), g = dy(row, i) * gain(0, i);
-      mean_g += g / width;
+      const double n = (x(row, i) - center) * rstd(0, row), g = dy(row, i) * gain(0, i);
+      if (centered) mean_g += g / width;
       mean_gn += g * n / width;
       result.dgain(0, i) += dy(row, i) * n;
       result.dbias(0, i) += dy(row, i);
     }
     for (std::int64_t i = 0; i < x.columns; ++i) {
-      const double n = (x(row, i) - mean(0, row)) * rstd(0, row), g = dy(row, i) * gain(0, i);
+      const double n = (x(row, i) - center) * rstd(0, row), g = dy(row, i) * gain(0, i);
       result.dx(row, i) = rstd(0, row) * (g - mean_g - n * mean_gn);
     }
   }
@@ -140,10 +145,25 @@ Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table
       const double sinusoid = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
       const bool is_zero = formula.zero_start && positions(0, row) == 0;
       const double entry = is_zero ? 0 : table(static_cast<std::int64_t>(ids(0, row)), i);
-      y(row, i) = formula.scale * entry + sinusoid;
+      y(row, i) = formula.scale * entry + (formula.sinusoids ? sinusoid : 0);
     }
   }
   return product(y, dropout_factors(formula.key, y.rows, y.columns));
+}
+
+Matrix rotary(const Matrix& x, const Matrix& positions, std::int64_t heads, bool inverse) {
+  Matrix y = x;
+  const std::int64_t head = x.columns / heads, half = head / 2;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    for (std::int64_t i = 0; i < x.columns; ++i) {
+      if (i % head >= half) continue;
+      const double power = 2 * static_cast<double>(i % head) / static_cast<double>(head);
+      const double angle = (inverse ? -1 : 1) * positions(0, row) / std::pow(10000.0, power);
+      y(row, i) = x(row, i) * std::cos(angle) - x(row, i + half) * std::sin(angle);
+      y(row, i + half) = x(row, i + half) * std::cos(angle) + x(row, i) * std::sin(angle);
+    }
+  }
+  return y;
 }
 
 Matrix embedding_backward(const Matrix& ids, const Matrix& positions, const Matrix& dy, std::int64_t vocabulary,

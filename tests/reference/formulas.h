@@ -19,6 +19,7 @@ Matrix column_sums(const Matrix& dy);
 struct Normalized {
   Matrix y, mean, rstd;
 };
+/// Without a bias, by the root mean square; backward likewise without a mean.
 Normalized layer_norm(const Matrix& x, const Matrix& gain, const Matrix& bias, double eps);
 struct NormGradients {
   Matrix dx, dgain, dbias;
@@ -31,7 +32,7 @@ Matrix dropout_factors(const DropoutKey& key, std::int64_t rows, std::int64_t co
 Matrix product(const Matrix& a, const Matrix& b);  // element by element
 Matrix sum(const Matrix& a, const Matrix& b);
 Matrix relu_dropout_backward(const Matrix& dy, const Matrix& y, double scale);
-/// Swish or GELU, and its derivative.
+/// Swish or GELU, and its derivative. Of swiglu, those of its gate, which are swish's.
 Matrix activated(const Matrix& z, Activation activation);
 Matrix activation_slope(const Matrix& z, Activation activation);
 
@@ -40,11 +41,15 @@ struct EmbeddingFormula {
   DropoutKey key;
   std::int64_t divisor = 0;  // of positions; 0: width
   bool zero_start = false;
+  bool sinusoids = true;
 };
 Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, const EmbeddingFormula& formula);
 /// `positions` is read only with zero_start.
 Matrix embedding_backward(const Matrix& ids, const Matrix& positions, const Matrix& dy, std::int64_t vocabulary,
                           const EmbeddingFormula& formula);
+
+/// Every head's features turned by its row's position, or back.
+Matrix rotary(const Matrix& x, const Matrix& positions, std::int64_t heads, bool inverse);
 
 struct AttentionShape {
   std::vector<std::int64_t> q_offsets, k_offsets;

@@ -67,7 +67,7 @@ class ReferenceBackend final : public Backend {
   void do_run(const LayerNormForward& op) override {
     const auto result = reference::layer_norm(load(op.x), load(op.gain), load(op.bias), op.eps);
     store(result.y, op.y);
-    store(result.mean, op.mean);
+    if (op.mean) store(result.mean, op.mean);
     store(result.rstd, op.rstd);
   }
   void do_run(const ResidualNormForward& op) override {
@@ -80,7 +80,7 @@ class ReferenceBackend final : public Backend {
         reference::layer_norm_backward(load(op.dy), load(op.x), load(op.gain), load(op.mean), load(op.rstd));
     op.accumulate ? reference::add(result.dx, op.dx) : store(result.dx, op.dx);
     put(result.dgain, op.dgain, op.accumulate_parameters);
-    put(result.dbias, op.dbias, op.accumulate_parameters);
+    if (op.dbias) put(result.dbias, op.dbias, op.accumulate_parameters);
     if (op.dbranch) do_run(Dropout{.x = op.dx, .y = op.dbranch, .key = op.key});
     if (op.dbranch_bias) put(reference::column_sums(load(op.dbranch)), op.dbranch_bias, op.accumulate_parameters);
   }
@@ -94,18 +94,28 @@ class ReferenceBackend final : public Backend {
     store(reference::sum(load(op.residual), kept), op.y);
   }
   void do_run(const ActivationForward& op) override {
-    const Matrix y = reference::activated(load(op.z), op.activation);
+    Matrix y = reference::activated(load(op.z), op.activation);
+    if (op.up) y = reference::product(y, load(op.up));
     store(reference::product(y, reference::dropout_factors(op.key, y.rows, y.columns)), op.y);
   }
   void do_run(const ActivationBackward& op) override {
-    const Matrix slope = reference::activation_slope(load(op.z), op.activation);
-    const Matrix dy = reference::product(load(op.dy), slope);
-    store(reference::product(dy, reference::dropout_factors(op.key, dy.rows, dy.columns)), op.dz);
+    const Matrix z = load(op.z), factors = reference::dropout_factors(op.key, z.rows, z.columns);
+    const Matrix dy = reference::product(load(op.dy), factors);
+    Matrix dz = reference::product(dy, reference::activation_slope(z, op.activation));
+    if (op.up) dz = reference::product(dz, load(op.up));
+    if (op.dup) store(reference::product(dy, reference::activated(z, op.activation)), op.dup);
+    store(dz, op.dz);
   }
   void do_run(const EmbeddingForward& op) override {
-    const reference::EmbeddingFormula formula = {
-        .scale = op.scale, .key = op.key, .divisor = op.divisor, .zero_start = op.zero_start};
+    const reference::EmbeddingFormula formula = {.scale = op.scale,
+                                                 .key = op.key,
+                                                 .divisor = op.divisor,
+                                                 .zero_start = op.zero_start,
+                                                 .sinusoids = op.sinusoids};
     store(reference::embedding(load(op.ids), load(op.positions), load(op.table), formula), op.y);
+  }
+  void do_run(const RotaryPositions& op) override {
+    store(reference::rotary(load(op.x), load(op.positions), op.heads, op.inverse), op.y);
   }
   void do_run(const EmbeddingBackward& op) override {
     const bool zero_start = static_cast<bool>(op.positions);

@@ -9,15 +9,16 @@
 
 namespace babelring::cpu {
 
-const float* PositionTable::values(std::int64_t positions, std::int64_t width, std::int64_t divisor, int threads) {
-  auto* table = static_cast<float*>(buffer_.data());
-  if (width == width_ && divisor == divisor_ && positions <= positions_) return table;
+const float* PositionTables::values(std::int64_t positions, std::int64_t width, std::int64_t divisor, int threads) {
+  Table& found = tables_[{width, divisor}];
+  auto* table = static_cast<float*>(found.buffer.data());
+  if (positions <= found.positions) return table;
   constexpr std::int64_t least = 64;
   const auto needed = static_cast<std::uint64_t>(std::max(positions, least));
   const auto count = static_cast<std::int64_t>(std::bit_ceil(needed));
-  buffer_ = allocate_host(static_cast<std::size_t>(count * width) * sizeof(float));
-  positions_ = count, width_ = width, divisor_ = divisor;
-  table = static_cast<float*>(buffer_.data());
+  found.buffer = allocate_host(static_cast<std::size_t>(count * width) * sizeof(float));
+  found.positions = count;
+  table = static_cast<float*>(found.buffer.data());
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (std::int64_t column = 0; column < width; ++column) write_sinusoid_column(column, count, width, divisor, table);
   return table;

@@ -3,7 +3,9 @@
 #include <omp.h>
 
 #include <cstdint>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
@@ -12,16 +14,20 @@
 
 namespace babelring::cpu {
 
-/// The sinusoids of EmbeddingForward. Keeps the table of one width and divisor between calls. Not thread-safe.
-class PositionTable {
+/// The sinusoids of EmbeddingForward and RotaryPositions. Keeps a table for each width and divisor between calls. Not
+/// thread-safe.
+class PositionTables {
  public:
   /// The table, with at least `positions` rows of `width` floats. Valid until the next call. `threads` threads compute
   /// it.
   const float* values(std::int64_t positions, std::int64_t width, std::int64_t divisor, int threads);
 
  private:
-  Buffer buffer_;
-  std::int64_t positions_ = 0, width_ = 0, divisor_ = 0;
+  struct Table {
+    Buffer buffer;
+    std::int64_t positions = 0;
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, Table> tables_;
 };
 
 /// Throws Failure unless every index is in [0, bound) or equal to `absent`:
@@ -79,7 +85,7 @@ class CpuContext {
 
   /// The sinusoids of at least `positions` positions, [positions, width]. Valid until the next call.
   const float* sinusoids(std::int64_t positions, std::int64_t width, std::int64_t divisor) {
-    return position_table_.values(positions, width, divisor, threads_);
+    return position_tables_.values(positions, width, divisor, threads_);
   }
 
  private:
@@ -88,7 +94,7 @@ class CpuContext {
   Matmul matmul_;
   bool fixed_blocking_ = false;
   Buffer buffer_;
-  PositionTable position_table_;
+  PositionTables position_tables_;
 };
 
 }  // namespace babelring::cpu

@@ -15,6 +15,8 @@ std::string_view name_of_list(BadIndex place) {
       return "embedding_forward: ids";
     case BadIndex::forward_positions:
       return "embedding_forward: positions";
+    case BadIndex::rotary_positions:
+      return "rotary_positions: positions";
     case BadIndex::backward_ids:
       return "embedding_backward: ids";
     case BadIndex::targets:
@@ -91,7 +93,7 @@ void CudaContext::report(IndexError error) {
   require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream_.get()), "clearing a report");
   *static_cast<IndexError*>(fetched_error_.data()) = {};
   const std::string_view list = name_of_list(place);
-  if (place == BadIndex::forward_positions) {
+  if (place == BadIndex::forward_positions || place == BadIndex::rotary_positions) {
     fail("{}[{}] is {}, at least 0 is needed", list, error.row, error.value);
   }
   fail("{}[{}] is {}, 0 to {} is needed", list, error.row, error.value, error.bound - 1);

@@ -23,7 +23,7 @@ struct IndexError {
 };
 
 /// The lists of indices that kernels check, because they are in device memory.
-enum class BadIndex : int { none, forward_ids, forward_positions, backward_ids, targets };
+enum class BadIndex : int { none, forward_ids, forward_positions, rotary_positions, backward_ids, targets };
 
 /// The backend's resources that kernels use: one stream, which runs all ops in the order given, matmuls and scratch
 /// memory. Not thread-safe; calls need the backend's device as the current one.
@@ -49,7 +49,8 @@ class CudaContext {
   /// The number of times that scratch memory has moved. Recordings made before the last move contain dangling
   /// addresses.
   std::int64_t scratch_moves() const { return scratch_moves_; }
-  /// The buffer in which EmbeddingForward keeps the sinusoids of a width and a divisor; empty before the first use.
+  /// The buffer in which EmbeddingForward and RotaryPositions keep the sinusoids of a width and a divisor; empty before
+  /// the first use.
   Buffer& sinusoids(int width, int divisor) { return sinusoids_[{width, divisor}]; }
   IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
   /// Starts copying `count` floats from the device. The values are valid after await_fetched() or synchronize().

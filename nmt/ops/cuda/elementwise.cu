@@ -92,9 +92,76 @@ __global__ void activation_kernel(StridedRows<const T> z, StridedRows<const T> d
   }
 }
 
+/// The operands of swiglu. Forward reads z and up, and writes `first`; backward reads dy, too, and writes dz to `first`
+/// and dup to `second`.
+template <class T>
+struct GatedOperands {
+  StridedRows<const T> z, up, dy;
+  StridedRows<T> first, second;
+};
+template <int n, bool backward, class T>
+__global__ void swiglu_kernel(GatedOperands<T> operands, std::int64_t rows, int width, DropoutKey key) {
+  await_earlier_kernels();
+  const std::int64_t row = row_of_warp<rows_at_once>();
+  if (row >= rows) return;
+  const DeviceDropoutRow mask(key, row);
+  const auto at = [&](const auto& matrix, int i) { return matrix.first + row * matrix.stride + i; };
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
+    const Elements<T, n> gate(at(operands.z, i)), up(at(operands.up, i));
+    float values[n], to_up[n];
+    if constexpr (backward) {
+      const Elements<T, n> dy(at(operands.dy, i));
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+        values[e] = activation_slope<false>(gate[e]) * up[e] * dy[e];
+        to_up[e] = activated<false>(gate[e]) * dy[e];
+      }
+      mask.apply(to_up, i);
+      put_elements(at(operands.second, i), Elements<T, n>(to_up));
+    } else {
+#pragma unroll
+      for (int e = 0; e < n; ++e) values[e] = activated<false>(gate[e]) * up[e];
+    }
+    mask.apply(values, i);
+    put_elements(at(operands.first, i), Elements<T, n>(values));
+  }
+}
+
+template <class T>
+StridedRows<const T> rows_of(const ConstTensor& x) {
+  return {x.as<T>(), x.row_stride};
+}
+template <class T>
+StridedRows<T> rows_of(const Tensor& x) {
+  return {x.as<T>(), x.row_stride};
+}
+
+template <bool backward, class Op>
+void run_swiglu(const Op& op, ConstTensor dy, Tensor first, Tensor second, CudaContext& context) {
+  with_device_type(op.z.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const std::int64_t rows = op.z.shape[0];
+    const int width = static_cast<int>(op.z.shape[1]);
+    const GatedOperands<T> operands{.z = rows_of<T>(op.z),
+                                    .up = rows_of<T>(op.up),
+                                    .dy = rows_of<T>(dy),
+                                    .first = rows_of<T>(first),
+                                    .second = rows_of<T>(second)};
+    const auto extents = {static_cast<std::int64_t>(width),
+                          op.z.row_stride,
+                          op.up.row_stride,
+                          dy.row_stride,
+                          first.row_stride,
+                          second.row_stride};
+    with_pieces<T>(extents, {op.z.data, op.up.data, dy.data, first.data, second.data}, [&](auto n) {
+      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()},
+             swiglu_kernel<n, backward, T>, operands, rows, width, op.key);
+    });
+  });
+}
+
 template <bool backward, class Op>
 void run_activation(const Op& op, ConstTensor dy, Tensor result, CudaContext& context) {
-  if (op.z.shape.elements() == 0) return;
   with_device_type(op.z.dtype, [&](auto tag) {
     using T = decltype(tag);
     const std::int64_t rows = op.z.shape[0];
@@ -116,10 +183,14 @@ void run_activation(const Op& op, ConstTensor dy, Tensor result, CudaContext& co
 }  // namespace
 
 void run(const ActivationForward& op, CudaContext& context) {
+  if (op.z.shape.elements() == 0) return;
+  if (op.activation == Activation::swiglu) return run_swiglu<false>(op, op.z, op.y, op.y, context);
   run_activation<false>(op, op.z, op.y, context);
 }
 
 void run(const ActivationBackward& op, CudaContext& context) {
+  if (op.z.shape.elements() == 0) return;
+  if (op.activation == Activation::swiglu) return run_swiglu<true>(op, op.dy, op.dz, op.dup, context);
   run_activation<true>(op, op.dy, op.dz, context);
 }
 

@@ -36,7 +36,7 @@ __global__ void sinusoids_kernel(float* sinusoids, int width, int divisor) {
 
 /// Positions as EmbeddingForward adds them.
 struct PositionVectors {
-  const float* first;  // [table_positions, width]
+  const float* first;  // [table_positions, width]; null: none are added
   int divisor;         // EmbeddingForward::position_divisor()
   bool zero_start;
 };
@@ -62,7 +62,12 @@ __global__ void embedding_forward_kernel(const int* ids, const int* positions, c
     mask.apply(values, column);
     put_elements(y + row * width + column, Elements<T, n>(values));
   };
-  if (position < table_positions) {
+  if (vectors.first == nullptr) {
+    for_lane_pieces<n, 0>(width, [&](int, int column) {
+      float none[n] = {};
+      put(none, column);
+    });
+  } else if (position < table_positions) {
     for_lane_pieces<n, 0>(width, [&](int, int column) {
       auto known = piece_at<n>(vectors.first + static_cast<std::int64_t>(position) * width + column);
       put(known.of, column);
@@ -74,6 +79,49 @@ __global__ void embedding_forward_kernel(const int* ids, const int* positions, c
       put(computed, column);
     });
   }
+}
+
+template <class T>
+struct RotaryOperands {
+  const T* x;
+  T* y;
+  std::int64_t x_stride, y_stride;
+  const int* positions;
+  const float* sinusoids;  // [table_positions, head]
+  int head;                // features of a head
+  float sign;              // -1: turned back
+};
+
+/// Each warp takes a row, a lane n planes at a time.
+template <int n, class T>
+__global__ void rotary_kernel(RotaryOperands<T> operands, std::int64_t rows, int planes, IndexError* error) {
+  await_earlier_kernels();
+  const std::int64_t row = row_of_warp<rows_at_once>();
+  if (row >= rows) return;
+  const int position = operands.positions[row];
+  if (!index_in_range(position, 0x7fffffff, row, BadIndex::rotary_positions, error)) return;
+  const int half = operands.head / 2;
+  for_lane_pieces<n, 0>(planes, [&](int, int plane) {
+    const int within = plane % half, column = plane / half * operands.head + within;
+    Piece<float, 2 * n> angles;
+    if (position < table_positions) {
+      angles = piece_at<2 * n>(operands.sinusoids + static_cast<std::int64_t>(position) * operands.head + 2 * within);
+    } else {
+      for (int e = 0; e < 2 * n; ++e) angles.of[e] = sinusoid(position, 2 * within + e, operands.head);
+    }
+    const T* x = operands.x + row * operands.x_stride + column;
+    const Elements<T, n> first(x), second(x + half);
+    float turned[n], turned_second[n];
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const float sine = operands.sign * angles.of[2 * e], cosine = angles.of[2 * e + 1];
+      turned[e] = first[e] * cosine - second[e] * sine;
+      turned_second[e] = second[e] * cosine + first[e] * sine;
+    }
+    T* y = operands.y + row * operands.y_stride + column;
+    put_elements(y, Elements<T, n>(turned));
+    put_elements(y + half, Elements<T, n>(turned_second));
+  });
 }
 
 __global__ void number_rows_kernel(int* rows, int count) {
@@ -279,8 +327,9 @@ void run(const EmbeddingForward& op, CudaContext& context) {
   if (op.y.shape.elements() == 0) return;
   const auto width = static_cast<int>(op.y.shape[1]);
   const auto divisor = static_cast<int>(op.position_divisor());
-  const PositionVectors vectors{
-      .first = sinusoids_of(width, divisor, context), .divisor = divisor, .zero_start = op.zero_start};
+  const PositionVectors vectors{.first = op.sinusoids ? sinusoids_of(width, divisor, context) : nullptr,
+                                .divisor = divisor,
+                                .zero_start = op.zero_start};
   with_device_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({width}, {op.table.data, op.y.data}, [&](auto n) {
@@ -288,6 +337,29 @@ void run(const EmbeddingForward& op, CudaContext& context) {
              embedding_forward_kernel<n, T>, op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(),
              static_cast<int>(op.table.shape[0]), op.y.as<T>(), rows, width, vectors, op.scale, op.key,
              context.index_error());
+    });
+  });
+}
+
+void run(const RotaryPositions& op, CudaContext& context) {
+  if (op.x.shape.elements() == 0) return;
+  const std::int64_t rows = op.x.shape[0];
+  const auto width = static_cast<int>(op.x.shape[1]);
+  const int head = width / op.heads;
+  const float* sinusoids = sinusoids_of(head, head, context);
+  with_device_type(op.x.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const RotaryOperands<T> operands{.x = op.x.as<T>(),
+                                     .y = op.y.as<T>(),
+                                     .x_stride = op.x.row_stride,
+                                     .y_stride = op.y.row_stride,
+                                     .positions = op.positions.as<int>(),
+                                     .sinusoids = sinusoids,
+                                     .head = head,
+                                     .sign = op.inverse ? -1.0f : 1.0f};
+    with_pieces<T>({head / 2, op.x.row_stride, op.y.row_stride}, {op.x.data, op.y.data}, [&](auto n) {
+      launch(op.name, {row_blocks<rows_at_once>(rows), rows_at_once * warp_lanes, context.stream()},
+             rotary_kernel<n, T>, operands, rows, width / 2, context.index_error());
     });
   });
 }

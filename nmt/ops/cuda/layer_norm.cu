@@ -54,8 +54,12 @@ __device__ int place_of_column(int column) {
   return column - within + within % n * warp_lanes + within / n;
 }
 
-/// The sums over rows: of dgain and dbias, and in kernels of three of dbranch_bias.
-enum SumKind { sum_of_gain, sum_of_bias, sum_of_branch };
+/// The sums over rows: of dgain, of dbias where rows are centered, and in kernels of one kind more of dbranch_bias.
+enum SumKind { sum_of_gain, sum_of_bias };
+/// Sums of a centered norm or of one by the root mean square, without those of dbranch_bias.
+constexpr int sums_of_norm(bool centered) {
+  return centered ? 2 : 1;
+}
 
 /// A warp's sums over its rows, `room` floats each. Where a lane has its columns in registers, it writes them down at
 /// the end.
@@ -63,7 +67,7 @@ template <int n, int pieces, int kinds>
 class WarpSums {
  public:
   __device__ WarpSums(float* sums, int room, int) : at_(sums), room_(room) {}
-  __device__ void add(SumKind kind, int k, int, int e, float value) { sums_[kind][k * n + e] += value; }
+  __device__ void add(int kind, int k, int, int e, float value) { sums_[kind][k * n + e] += value; }
   __device__ void finish() const {
     for_lane_pieces<n, pieces>(0, [&](int k, int i) {
 #pragma unroll
@@ -89,9 +93,7 @@ class WarpSums<n, 0, kinds> {
       }
     });
   }
-  __device__ void add(SumKind kind, int, int i, int e, float value) {
-    sums_[kind * room_ + sum_place<n>(i, e)] += value;
-  }
+  __device__ void add(int kind, int, int i, int e, float value) { sums_[kind * room_ + sum_place<n>(i, e)] += value; }
   __device__ void finish() const {}
 
  private:
@@ -99,23 +101,23 @@ class WarpSums<n, 0, kinds> {
   int room_;
 };
 
-/// A lane's part of a row.
-template <class T, int n, int pieces>
+/// A lane's part of a row, and the row's mean, which is 0 where rows are not centered.
+template <class T, int n, int pieces, bool centered>
 struct BackwardRow {
   BackwardRow() = default;
   __device__ BackwardRow(const NormBackwardOperands<T>& operands, std::int64_t row, int width)
       : dy(operands.dy + row * width),
         x(operands.x + row * width),
-        mean(operands.mean[row]),
+        mean(centered ? operands.mean[row] : 0),
         rstd(operands.rstd[row]) {}
   LaneRow<T, n, pieces> dy, x;
   float mean = 0, rstd = 0;
 };
 
 /// dx and dbranch of a row, of whose g and g * normal the means are given; g = dy * gain. What is stored of dbranch is
-/// added to the warp's sums, if those are of three kinds.
-template <int n, int pieces, int kinds, class T>
-__device__ void write_gradients(const NormBackwardOperands<T>& operands, const BackwardRow<T, n, pieces>& in,
+/// added to the warp's sums, if those are of one kind more than the norm's.
+template <int n, int pieces, int kinds, class T, bool centered>
+__device__ void write_gradients(const NormBackwardOperands<T>& operands, const BackwardRow<T, n, pieces, centered>& in,
                                 std::int64_t row, int width, float mean_g, float mean_projection, const DropoutKey& key,
                                 WarpSums<n, pieces, kinds>& sums) {
   const float slope = mean_projection * in.rstd;
@@ -141,17 +143,17 @@ __device__ void write_gradients(const NormBackwardOperands<T>& operands, const B
     mask.apply(dbranch, i);
     const Elements<T, n> branch(dbranch);
     put_elements(operands.dbranch + at, branch);
-    if constexpr (kinds > sum_of_branch) {
+    if constexpr (kinds > sums_of_norm(centered)) {
 #pragma unroll
-      for (int e = 0; e < n; ++e) sums.add(sum_of_branch, k, i, e, branch[e]);
+      for (int e = 0; e < n; ++e) sums.add(sums_of_norm(centered), k, i, e, branch[e]);
     }
   });
 }
 
 /// A row's gradients; its parts of the sums are added to the warp's.
-template <int n, int pieces, int kinds, class T>
-__device__ void take_row(const NormBackwardOperands<T>& operands, const BackwardRow<T, n, pieces>& in, std::int64_t row,
-                         int width, const DropoutKey& key, WarpSums<n, pieces, kinds>& sums) {
+template <int n, int pieces, int kinds, class T, bool centered>
+__device__ void take_row(const NormBackwardOperands<T>& operands, const BackwardRow<T, n, pieces, centered>& in,
+                         std::int64_t row, int width, const DropoutKey& key, WarpSums<n, pieces, kinds>& sums) {
   float sum = 0, projection = 0;
   for_lane_pieces<n, pieces>(width, [&](int k, int i) {
     const auto dy = in.dy.piece(k, i), x = in.x.piece(k, i);
@@ -162,16 +164,16 @@ __device__ void take_row(const NormBackwardOperands<T>& operands, const Backward
       sum += g;
       projection += g * normal;
       sums.add(sum_of_gain, k, i, e, d * normal);
-      sums.add(sum_of_bias, k, i, e, d);
+      if constexpr (centered) sums.add(sum_of_bias, k, i, e, d);
     }
   });
-  const float mean_g = warp_sum(sum) / static_cast<float>(width);
+  const float mean_g = centered ? warp_sum(sum) / static_cast<float>(width) : 0;
   write_gradients(operands, in, row, width, mean_g, warp_sum(projection) / static_cast<float>(width), key, sums);
 }
 
 /// Its blocks' parts of the sums go to partial [blocks, kinds, width]. While a row is computed, the next one is on its
 /// way to registers.
-template <int n, int pieces, int kinds, bool shared, class T>
+template <int n, int pieces, int kinds, bool shared, bool centered, class T>
 __global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) * warp_lanes,
                                   bound_blocks(blocks_at_once(pieces)))
     norm_backward_kernel(NormBackwardOperands<T> operands, std::int64_t rows, int width, DropoutKey key,
@@ -186,11 +188,12 @@ __global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) 
   WarpSums<n, pieces, kinds> own(sums + kinds * room * warp, room, width);
   const std::int64_t first = blockIdx.x * block_rows;
   const std::int64_t end = first + block_rows < rows ? first + block_rows : rows;
-  BackwardRow<T, n, pieces> next;
-  if (first + warp < end) next = BackwardRow<T, n, pieces>(operands, first + warp, width);
+  using Row = BackwardRow<T, n, pieces, centered>;
+  Row next;
+  if (first + warp < end) next = Row(operands, first + warp, width);
   for (std::int64_t row = first + warp; row < end; row += warps) {
-    const BackwardRow<T, n, pieces> in = next;
-    if (row + warps < end) next = BackwardRow<T, n, pieces>(operands, row + warps, width);
+    const Row in = next;
+    if (row + warps < end) next = Row(operands, row + warps, width);
     take_row(operands, in, row, width, key, own);
   }
   own.finish();
@@ -232,33 +235,39 @@ void launch_backward(const LayerNormBackward& op, const RowSlices& slices, float
   const NormBackwardOperands<T> operands{.dy = op.dy.as<T>(),
                                          .x = op.x.as<T>(),
                                          .gain = op.gain.as<float>(),
-                                         .mean = op.mean.as<float>(),
+                                         .mean = op.mean ? op.mean.as<float>() : nullptr,
                                          .rstd = op.rstd.as<float>(),
                                          .dx = op.dx.as<T>(),
                                          .dbranch = op.dbranch ? op.dbranch.as<T>() : nullptr,
                                          .accumulate = op.accumulate};
-  const auto launch_as = [&](auto n, auto pieces, auto kinds, auto shared) {
+  const auto launch_as = [&](auto n, auto pieces, auto kinds, auto shared, auto centered) {
     const int floats = shared ? kinds * sum_room<n>(width) * slices.warps : 0;
     const LaunchShape place{static_cast<unsigned>(slices.blocks), static_cast<unsigned>(slices.warps * warp_lanes),
                             stream, static_cast<std::size_t>(floats) * sizeof(float)};
-    launch(op.name, place, norm_backward_kernel<n, pieces, kinds, shared, T>, operands, rows, width, op.key,
+    launch(op.name, place, norm_backward_kernel<n, pieces, kinds, shared, centered, T>, operands, rows, width, op.key,
            slices.block_rows, partial);
   };
-  const auto launch_sums = [&](auto kinds) {
+  const auto launch_sums = [&](auto centered, auto kinds) {
     // Beyond shared memory sums lie as they end: column by column.
     constexpr std::integral_constant<int, 0> unknown_value;
-    if (!slices.shared) return launch_as(std::integral_constant<int, 1>(), unknown_value, kinds, std::false_type());
+    constexpr std::integral_constant<int, 1> one;
+    if (!slices.shared) return launch_as(one, unknown_value, kinds, std::false_type(), centered);
     with_row_pieces<T>(width, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
-                       [&](auto n, auto pieces) { launch_as(n, pieces, kinds, std::true_type()); });
+                       [&](auto n, auto pieces) { launch_as(n, pieces, kinds, std::true_type(), centered); });
   };
-  op.dbranch_bias ? launch_sums(std::integral_constant<int, 3>()) : launch_sums(std::integral_constant<int, 2>());
+  const auto launch_norm = [&](auto centered) {
+    constexpr int kinds = sums_of_norm(centered);
+    op.dbranch_bias ? launch_sums(centered, std::integral_constant<int, kinds + 1>())
+                    : launch_sums(centered, std::integral_constant<int, kinds>());
+  };
+  op.dbias ? launch_norm(std::true_type()) : launch_norm(std::false_type());
 }
 
 }  // namespace
 
 void run(const LayerNormBackward& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
-  const int kinds = op.dbranch_bias ? 3 : 2;
+  const int kinds = sums_of_norm(static_cast<bool>(op.dbias)) + (op.dbranch_bias ? 1 : 0);
   const RowSlices slices = share_rows(rows, width, kinds);
   const Arena::Scope scope(context.scratch());
   auto* partial = context.scratch().make(Shape{slices.blocks, kinds * width}, DType::f32).as<float>();
@@ -277,18 +286,18 @@ namespace {
 constexpr int rows_at_once = 4;
 constexpr int norm_threads = rows_at_once * warp_lanes;
 
-/// Parameters and saved statistics of a norm.
+/// Parameters and saved statistics of a norm; bias and mean are null where rows are not centered.
 struct NormOperands {
   const float *gain, *bias;
   float *mean, *rstd;
   float eps;
 };
 
-/// y of a row whose elements add up to `total` over the warp.
-template <int n, int pieces, class T>
+/// y of a row whose elements add up to `total` over the warp; without `centered` its mean counts as 0.
+template <bool centered, int n, int pieces, class T>
 __device__ void normalize_row(const LaneRow<T, n, pieces>& x, T* y, int width, std::int64_t row, float total,
                               const NormOperands& norm) {
-  const float mean = warp_sum(total) / static_cast<float>(width);
+  const float mean = centered ? warp_sum(total) / static_cast<float>(width) : 0;
   float squares = 0;
   for_lane_pieces<n, pieces>(width, [&](int k, int i) {
     const auto values = x.piece(k, i);
@@ -298,16 +307,24 @@ __device__ void normalize_row(const LaneRow<T, n, pieces>& x, T* y, int width, s
   const float rstd = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(width) + norm.eps);
   for_lane_pieces<n, pieces>(width, [&](int k, int i) {
     const auto values = x.piece(k, i);
-    const auto gain = piece_at<n>(norm.gain + i), bias = piece_at<n>(norm.bias + i);
+    const auto gain = piece_at<n>(norm.gain + i);
     float normal[n];
+    if constexpr (centered) {
+      const auto bias = piece_at<n>(norm.bias + i);
 #pragma unroll
-    for (int e = 0; e < n; ++e) normal[e] = (values[e] - mean) * rstd * gain.of[e] + bias.of[e];
+      for (int e = 0; e < n; ++e) normal[e] = (values[e] - mean) * rstd * gain.of[e] + bias.of[e];
+    } else {
+#pragma unroll
+      for (int e = 0; e < n; ++e) normal[e] = values[e] * rstd * gain.of[e];
+    }
     put_elements(y + i, Elements<T, n>(normal));
   });
-  if (threadIdx.x % warp_lanes == 0) norm.mean[row] = mean, norm.rstd[row] = rstd;
+  if (threadIdx.x % warp_lanes != 0) return;
+  if constexpr (centered) norm.mean[row] = mean;
+  norm.rstd[row] = rstd;
 }
 
-template <int n, int pieces, class T>
+template <int n, int pieces, bool centered, class T>
 __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width, NormOperands norm) {
   await_earlier_kernels();
   const std::int64_t row = row_of_warp<rows_at_once>();
@@ -320,10 +337,10 @@ __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width
 #pragma unroll
     for (int e = 0; e < n; ++e) total += values[e];
   });
-  normalize_row(own, y + row * width, width, row, total, norm);
+  normalize_row<centered>(own, y + row * width, width, row, total, norm);
 }
 
-template <int n, int pieces, class T>
+template <int n, int pieces, bool centered, class T>
 __global__ void residual_norm_kernel(const T* residual, const T* branch, T* sum, T* y, std::int64_t rows, int width,
                                      DropoutKey key, NormOperands norm) {
   await_earlier_kernels();
@@ -349,13 +366,21 @@ __global__ void residual_norm_kernel(const T* residual, const T* branch, T* sum,
     own.keep(k, stored);
   });
   own.moved_to(sum + row * width);
-  normalize_row(own, y + row * width, width, row, total, norm);
+  normalize_row<centered>(own, y + row * width, width, row, total, norm);
 }
 
 template <class Op>
 NormOperands norm_operands(const Op& op) {
   return {op.gain.template as<float>(), op.bias.template as<float>(), op.mean.template as<float>(),
           op.rstd.template as<float>(), op.eps};
+}
+
+/// with_row_pieces() for a norm: body(n, pieces, centered), each a std::integral_constant.
+template <class T, class Op, class Body>
+void with_norm_pieces(const Op& op, std::initializer_list<const void*> places, Body&& body) {
+  with_row_pieces<T>(op.y.shape[1], places, [&](auto n, auto pieces) {
+    op.bias ? body(n, pieces, std::true_type()) : body(n, pieces, std::false_type());
+  });
 }
 
 }  // namespace
@@ -365,9 +390,11 @@ void run(const LayerNormForward& op, CudaContext& context) {
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    with_row_pieces<T>(op.x.shape[1], {op.x.data, op.y.data, op.gain.data, op.bias.data}, [&](auto n, auto pieces) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, context.stream()}, layer_norm_kernel<n, pieces, T>,
-             op.x.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
+    const auto places = {op.x.data, static_cast<const void*>(op.y.data), op.gain.data, op.bias.data};
+    with_norm_pieces<T>(op, places, [&](auto n, auto pieces, auto centered) {
+      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, context.stream()},
+             layer_norm_kernel<n, pieces, centered, T>, op.x.as<T>(), op.y.as<T>(), rows,
+             static_cast<int>(op.x.shape[1]), norm_operands(op));
     });
   });
 }
@@ -380,10 +407,10 @@ void run(const ResidualNormForward& op, CudaContext& context) {
     const auto places = {
         op.residual.data, op.branch.data, static_cast<const void*>(op.sum.data), static_cast<const void*>(op.y.data),
         op.gain.data,     op.bias.data};
-    with_row_pieces<T>(op.y.shape[1], places, [&](auto n, auto pieces) {
+    with_norm_pieces<T>(op, places, [&](auto n, auto pieces, auto centered) {
       launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, context.stream()},
-             residual_norm_kernel<n, pieces, T>, op.residual.as<T>(), op.branch.as<T>(), op.sum.as<T>(), op.y.as<T>(),
-             rows, static_cast<int>(op.y.shape[1]), op.key, norm_operands(op));
+             residual_norm_kernel<n, pieces, centered, T>, op.residual.as<T>(), op.branch.as<T>(), op.sum.as<T>(),
+             op.y.as<T>(), rows, static_cast<int>(op.y.shape[1]), op.key, norm_operands(op));
     });
   });
 }

@@ -97,7 +97,7 @@ void say_rows(const TableRows& rows, const Checkpoint& checkpoint) {
                rows.fresh(), rows.dropped(), (checkpoint.folder / "spm.model").string());
 }
 
-/// Lists the model keys that differ. Ignores dropout rates, which affect only training.
+/// Lists the model keys that differ. Ignores dropout rates and initial weights, which affect only training.
 std::string model_differences(ModelConfig before, ModelConfig after) {
   OptionBinder old_keys, new_keys;
   before.bind(old_keys);
@@ -105,8 +105,9 @@ std::string model_differences(ModelConfig before, ModelConfig after) {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < new_keys.fields().size(); ++i) {
     const std::string then = old_keys.fields()[i].get(), now = new_keys.fields()[i].get();
-    if (new_keys.fields()[i].key.ends_with("dropout")) continue;
-    if (then != now) lines.push_back(fmt::format("model.{} {} → {}", new_keys.fields()[i].key, then, now));
+    const std::string& key = new_keys.fields()[i].key;
+    if (key.ends_with("dropout") || key == "initialization") continue;
+    if (then != now) lines.push_back(fmt::format("model.{} {} → {}", key, then, now));
   }
   return fmt::format("{}", fmt::join(lines, ", "));
 }

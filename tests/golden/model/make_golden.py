@@ -48,6 +48,21 @@ VARIANTS = {
         vocabulary=11,
         seed=2,
     ),
+    "modern": dict(
+        encoder_layers=2,
+        decoder_layers=1,
+        width=8,
+        heads=2,
+        inner=6,
+        norm="pre",
+        norm_kind="rms",
+        activation="swiglu",
+        positions="rotary",
+        tied_embeddings="all",
+        attention_bias=False,
+        vocabulary=13,
+        seed=3,
+    ),
 }
 # Pieces without <s> and </s>: unequal lengths, a one-piece source, an empty target, repeated ids.
 SENTENCES = [
@@ -61,9 +76,11 @@ SENTENCES = [
 class Weights(dict):
     """Named weights, f32 values held in double."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, config: dict) -> None:
         super().__init__()
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(config["seed"])
+        self.rms = config.get("norm_kind") == "rms"
+        self.gated = config.get("activation") == "swiglu"
 
     def make(self, name: str, *shape: int, around: float = 0.0) -> None:
         noise = torch.randn(shape, generator=self.generator, dtype=torch.float32)
@@ -73,7 +90,8 @@ class Weights(dict):
 
     def norm(self, name: str, width: int) -> None:
         self.make(name + ".gain", width, around=1.0)
-        self.make(name + ".bias", width)
+        if not self.rms:
+            self.make(name + ".bias", width)
 
     def linear(self, name: str, inputs: int, outputs: int, bias: bool) -> None:
         self.make(name + ".weight", outputs, inputs)
@@ -82,12 +100,12 @@ class Weights(dict):
 
     def feed_forward(self, name: str, width: int, inner: int) -> None:
         self.norm(name + "_norm", width)
-        self.linear(name + ".first", width, inner, True)
+        self.linear(name + ".first", width, 2 * inner if self.gated else inner, True)
         self.linear(name + ".second", inner, width, True)
 
 
 def make_weights(c: dict) -> Weights:
-    w, d, bias = Weights(c["seed"]), c["width"], c["attention_bias"]
+    w, d, bias = Weights(c), c["width"], c["attention_bias"]
     tied = c["tied_embeddings"] == "all"
     for table in ["embedding"] if tied else ["encoder.embedding", "decoder.embedding", "output"]:
         w.make(table, c["vocabulary"], d)
@@ -124,6 +142,8 @@ class Model:
         return y + self.w[name + ".bias"] if name + ".bias" in self.w else y
 
     def norm(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        if self.w.rms:
+            return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5) * self.w[name + ".gain"]
         mean = x.mean(-1, keepdim=True)
         variance = ((x - mean) ** 2).mean(-1, keepdim=True)
         return (x - mean) / torch.sqrt(variance + 1e-5) * self.w[name + ".gain"] + self.w[name + ".bias"]
@@ -145,8 +165,19 @@ class Model:
             parts.append(torch.softmax(scores, -1) @ v[:, part])
         return torch.cat(parts, -1)
 
+    def rotated(self, x: torch.Tensor) -> torch.Tensor:
+        """Each pair of features of a head as a complex number, times e^(i position frequency)."""
+        length, (heads, width) = len(x), (self.c["heads"], self.c["width"] // self.c["heads"])
+        pairs = x.reshape(length, heads, 2, width // 2)
+        frequency = 10000 ** (-2 * torch.arange(width // 2, dtype=torch.float64) / width)
+        angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+        turned = torch.complex(pairs[:, :, 0], pairs[:, :, 1]) * torch.polar(torch.ones_like(angle), angle)[:, None]
+        return torch.stack([turned.real, turned.imag], 2).reshape(length, heads * width)
+
     def self_attention(self, name: str, x: torch.Tensor, causal: bool) -> torch.Tensor:
         q, k, v = self.linear(name + ".qkv", x).chunk(3, -1)
+        if self.c.get("positions") == "rotary":
+            q, k = self.rotated(q), self.rotated(k)
         return self.linear(name + ".output", self.attend(q, k, v, causal))
 
     def cross_attention(self, name: str, x: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
@@ -154,11 +185,17 @@ class Model:
         return self.linear(name + ".output", self.attend(self.linear(name + ".query", x), k, v, False))
 
     def feed_forward(self, name: str, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(name + ".second", torch.relu(self.linear(name + ".first", x)))
+        hidden = self.linear(name + ".first", x)
+        if self.w.gated:
+            gate, up = hidden.chunk(2, -1)
+            return self.linear(name + ".second", gate * torch.sigmoid(gate) * up)
+        return self.linear(name + ".second", torch.relu(hidden))
 
     def embed(self, table: str, ids: list[int]) -> torch.Tensor:
         width = self.c["width"]
         x = self.w[table][torch.tensor(ids)] * math.sqrt(width)
+        if self.c.get("positions") == "rotary":
+            return x
         positions = torch.tensor(
             [
                 [(math.sin if i % 2 == 0 else math.cos)(p / 10000 ** (2 * (i // 2) / width)) for i in range(width)]

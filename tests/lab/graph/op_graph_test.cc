@@ -148,7 +148,7 @@ TEST(OpGraph, HasTheLossOfGuidedAttentionInTrainingAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Presets, OpGraphTest, testing::Values("transformer-tiny", "transformer-base"));
+INSTANTIATE_TEST_SUITE_P(Presets, OpGraphTest, testing::Values("transformer-tiny", "transformer-base", "modern-tiny"));
 
 OpGraph small_graph() {
   TrainConfig config = small_config();

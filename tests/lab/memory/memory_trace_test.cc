@@ -84,7 +84,8 @@ TEST_P(DryMemory, EqualsThatOfARealUpdateAtEveryOp) {
   EXPECT_EQ(dry.other, real.other);
 }
 
-INSTANTIATE_TEST_SUITE_P(Presets, DryMemory, testing::Values("transformer-tiny", "transformer-base", "lm-288"));
+INSTANTIATE_TEST_SUITE_P(Presets, DryMemory,
+                         testing::Values("transformer-tiny", "transformer-base", "modern-tiny", "lm-288"));
 
 TEST(MemoryTrace, TheMomentsReachThePeaksOfTheArenas) {
   const MemoryReport report = dry_report(config_of("transformer-tiny"));

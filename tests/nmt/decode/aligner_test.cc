@@ -80,11 +80,11 @@ Matrix whole_pass(const Transformer& model, Backend& backend, std::vector<std::i
   return plain_attention(recorder.seen.at(op), static_cast<std::size_t>(model.config().heads), head);
 }
 
-class AlignerTest : public testing::TestWithParam<NormPosition> {};
+class AlignerTest : public testing::TestWithParam<ModelConfig> {};
 
 TEST_P(AlignerTest, AttentionIsThatOfAWholePass) {
   const auto backend = make_cpu_backend(1);
-  const TinyModel tiny(*backend, 23, GetParam());
+  const TinyModel tiny(*backend, GetParam());
   const auto sources = made_up_sources({5, 1, 13, 7}, 23);
   BeamSearch search(tiny.transformer, *backend);
   for (const AttentionChoice choice : {AttentionChoice{.layer = 0, .head = 1}, AttentionChoice{.layer = 1, .head = 0},
@@ -111,7 +111,9 @@ TEST_P(AlignerTest, AttentionIsThatOfAWholePass) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Norms, AlignerTest, testing::Values(NormPosition::pre, NormPosition::post));
+INSTANTIATE_TEST_SUITE_P(Norms, AlignerTest,
+                         testing::Values(TinyModel::config(NormPosition::pre), TinyModel::config(NormPosition::post),
+                                         TinyModel::modern()));
 
 TEST(AlignerTest, RowsSumToOneOnEveryBackendAndInBothPrecisions) {
   for (const std::string& name : available_backends()) {

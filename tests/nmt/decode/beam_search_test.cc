@@ -51,7 +51,7 @@ void expect_same(const std::vector<Hypothesis>& found, const std::vector<Hypothe
 const std::vector<std::size_t> lengths = {5, 1, 13, 0, 7, 2, 11, 3};
 
 struct Case {
-  NormPosition norm;
+  ModelConfig model;
   int beam, n_best;
   LengthFormula formula;
 };
@@ -61,7 +61,7 @@ class BeamSearchCase : public testing::TestWithParam<Case> {};
 TEST_P(BeamSearchCase, EqualsTheUncachedSearch) {
   const Case c = GetParam();
   const auto backend = make_closed_backend();  // decoding must not access tensor memory on the host
-  const TinyModel tiny(*backend, 23, c.norm);
+  const TinyModel tiny(*backend, c.model);
   const auto sources = made_up_sources(lengths, 23);
   const BeamOptions options{
       .beam = c.beam, .n_best = c.n_best, .length_formula = c.formula, .max_length_factor = 1, .max_length_extra = 6};
@@ -76,12 +76,14 @@ TEST_P(BeamSearchCase, EqualsTheUncachedSearch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BeamSearchCase,
-                         testing::Values(Case{NormPosition::pre, 1, 1, LengthFormula::power},
-                                         Case{NormPosition::pre, 4, 4, LengthFormula::power},
-                                         Case{NormPosition::pre, 5, 1, LengthFormula::gnmt},
-                                         Case{NormPosition::post, 1, 1, LengthFormula::power},
-                                         Case{NormPosition::post, 3, 2, LengthFormula::pieces},
-                                         Case{NormPosition::post, 8, 8, LengthFormula::gnmt}));
+                         testing::Values(Case{TinyModel::config(NormPosition::pre), 1, 1, LengthFormula::power},
+                                         Case{TinyModel::config(NormPosition::pre), 4, 4, LengthFormula::power},
+                                         Case{TinyModel::config(NormPosition::pre), 5, 1, LengthFormula::gnmt},
+                                         Case{TinyModel::config(NormPosition::post), 1, 1, LengthFormula::power},
+                                         Case{TinyModel::config(NormPosition::post), 3, 2, LengthFormula::pieces},
+                                         Case{TinyModel::config(NormPosition::post), 8, 8, LengthFormula::gnmt},
+                                         Case{TinyModel::modern(), 1, 1, LengthFormula::power},
+                                         Case{TinyModel::modern(), 5, 3, LengthFormula::power}));
 
 NextModel combined(std::vector<std::pair<NextModel, double>> models, Combination combination) {
   return [=](const std::vector<std::int32_t>& prefix) {

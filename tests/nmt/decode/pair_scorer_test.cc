@@ -60,8 +60,9 @@ class PairScorerOn : public testing::TestWithParam<std::string> {};
 
 TEST_P(PairScorerOn, GivesTheLogProbabilityOfEachToken) {
   const auto backend = make_test_backend(GetParam());
-  for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
-    const TinyModel tiny(*backend, 23, norm);
+  for (const ModelConfig& model :
+       {TinyModel::config(NormPosition::pre), TinyModel::config(NormPosition::post), TinyModel::modern()}) {
+    const TinyModel tiny(*backend, model);
     const LinePairs pairs = made_up_pairs(23);
     const Corpus corpus = Corpus::from_memory(pairs.source_ids, pairs.target_ids);
     const auto scores = scores_of(tiny.transformer, *backend, pairs, 20);

@@ -20,9 +20,19 @@ struct TinyModel {
             .attention_bias = norm == NormPosition::post};
   }
 
+  /// Other norms, feed-forward blocks and positions, and another number of layers in encoder and decoder.
+  static ModelConfig modern() {
+    ModelConfig modern = with_modern_layers(config(NormPosition::pre));
+    modern.encoder_layers = 3;
+    return modern;
+  }
+
   explicit TinyModel(Backend& backend, std::int64_t vocabulary = 23, NormPosition norm = NormPosition::pre,
                      std::uint64_t seed = 5, DType compute = DType::f32)
-      : transformer(config(norm), vocabulary, 0, backend, compute) {
+      : TinyModel(backend, config(norm), vocabulary, seed, compute) {}
+  TinyModel(Backend& backend, const ModelConfig& shape, std::int64_t vocabulary = 23, std::uint64_t seed = 5,
+            DType compute = DType::f32)
+      : transformer(shape, vocabulary, 0, backend, compute) {
     for (const Parameter& parameter : transformer.parameters().all()) {
       std::vector<float> values = initial_values(parameter, seed);
       for (float& value : values) value *= 1.5f;

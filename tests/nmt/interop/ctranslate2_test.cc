@@ -211,6 +211,27 @@ TEST_F(ExportTest, RefusesAnExistingFolderAndLeavesNothingBehind) {
   }
 }
 
+TEST_F(ExportTest, RefusesPartsThatTheFormatsLack) {
+  const fs::path path = checkpoint("  norm_kind: rms\n  activation: swiglu\n  positions: rotary\n");
+  const auto refusal = [&](const fs::path& model, ExportFormat format) {
+    try {
+      exported(model, Quantization::float32, format);
+    } catch (const UsageFailure& failure) {
+      return std::string(failure.what());
+    }
+    return std::string("nothing");
+  };
+  const std::string needs =
+      " needs a model with model.positions: sinusoid or marian (found rotary), model.activation: relu, swish or gelu "
+      "(found swiglu), model.norm_kind: layer (found rms)";
+  EXPECT_EQ(refusal(path, ExportFormat::ctranslate2), "export: CTranslate2" + needs);
+  EXPECT_EQ(refusal(path, ExportFormat::huggingface), "export: Hugging Face's MarianMTModel" + needs);
+  EXPECT_THAT(refusal(path, ExportFormat::marian), HasSubstr("model.norm_kind: layer (found rms)"));
+  fs::remove_all(path);
+  EXPECT_EQ(refusal(checkpoint("  norm_kind: rms\n"), ExportFormat::ctranslate2),
+            "export: CTranslate2 needs a model with model.norm_kind: layer (found rms)");
+}
+
 TEST_F(ExportTest, RefusesALanguageModel) {
   const fs::path path = checkpoint("");
   spoil_ = [](CheckpointContent& content) {

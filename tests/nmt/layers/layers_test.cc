@@ -111,21 +111,24 @@ LayerOptions feed_forward_options(Activation activation, float dropout) {
 }
 
 TEST_P(Layers, Norm) {
-  for (const Shape& shape : {Shape{1, 2}, Shape{7, 5}, Shape{3, 64}}) {
-    GradientCheck check(backend());
-    const Norm layer(check.store(), "norm", shape[1]);
-    check.allocate();
-    const auto& x = check.input(shape);
-    Norm::Saved saved;
-    check.run([&](Context& c) { return layer.forward(c, x.value, saved); },
-              [&](Context& c, Tensor dy) { layer.backward(c, dy, saved, x.gradient, false); });
+  for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
+    for (const Shape& shape : {Shape{1, 2}, Shape{7, 5}, Shape{3, 64}}) {
+      GradientCheck check(backend());
+      const Norm layer(check.store(), "norm", shape[1], {.kind = kind});
+      check.allocate();
+      EXPECT_EQ(check.store().all().size(), kind == NormKind::layer ? 2U : 1U);
+      const auto& x = check.input(shape);
+      Norm::Saved saved;
+      check.run([&](Context& c) { return layer.forward(c, x.value, saved); },
+                [&](Context& c, Tensor dy) { layer.backward(c, dy, saved, x.gradient, false); });
+    }
   }
 }
 
 /// A row whose elements are equal has a variance of 0.
 TEST_P(Layers, NormAddsItsEpsilonToTheVariance) {
   GradientCheck check(backend());
-  const Norm layer(check.store(), "norm", 8, 0.04f);
+  const Norm layer(check.store(), "norm", 8, {.epsilon = 0.04f});
   check.allocate();
   Context c = check.context();
   const Tensor x = c.saved.make(Shape{1, 8}, DType::f32);
@@ -138,7 +141,7 @@ TEST_P(Layers, NormAddsItsEpsilonToTheVariance) {
 }
 
 TEST_P(Layers, FeedForward) {
-  for (const Activation activation : {Activation::relu, Activation::swish, Activation::gelu}) {
+  for (const Activation activation : {Activation::relu, Activation::swish, Activation::gelu, Activation::swiglu}) {
     for (const auto& [rows, dropout] : {std::pair{1, 0.0f}, {11, 0.0f}, {1, 0.3f}, {11, 0.3f}}) {
       GradientCheck check(backend(), true);
       const FeedForward layer(check.store(), "ffn", feed_forward_options(activation, dropout), 5);
@@ -209,6 +212,19 @@ TEST_P(Layers, SelfAttention) {
   }
 }
 
+TEST_P(Layers, SelfAttentionWithRotaryPositions) {
+  for (const auto& [lengths, causal] : {std::pair{Lengths{1, 7, 2}, false}, {Lengths{5, 13}, true}}) {
+    GradientCheck check(backend(), true);
+    const SelfAttention layer(check.store(), "self", {.width = 12, .heads = 3, .rotary = true}, causal, 5);
+    check.allocate();
+    const Sequences sequences = check.sequences(lengths, 23);
+    const auto& x = check.input(Shape{total(lengths), 12});
+    SelfAttention::Saved saved;
+    check.run([&](Context& c) { return layer.forward(c, x.value, sequences, saved); },
+              [&](Context& c, Tensor dy) { layer.backward(c, dy, saved, x.gradient); });
+  }
+}
+
 TEST_P(Layers, CrossAttention) {
   for (const float dropout : {0.0f, 0.3f}) {
     const Lengths targets = {3, 1, 7};
@@ -229,7 +245,7 @@ TEST_P(Layers, CrossAttention) {
 }
 
 TEST_P(Layers, Embedding) {
-  for (const auto& options : {EmbeddingOptions{}, {0.3f}, {0.3f, 4, true}}) {
+  for (const auto& options : {EmbeddingOptions{}, {0.3f}, {0.3f, 4, true}, {.dropout = 0.3f, .sinusoids = false}}) {
     GradientCheck check(backend(), true);
     const Embedding layer(Embedding::declare_table(check.store(), "table", 7, 6), options, 5);
     check.allocate();

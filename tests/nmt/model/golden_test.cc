@@ -40,7 +40,8 @@ ModelConfig config_of(const json::object& golden) {
   config.inner = golden.at("inner").to_number<std::int64_t>();
   OptionBinder keys;
   config.bind(keys);
-  for (const char* key : {"norm", "tied_embeddings"}) {
+  for (const char* key : {"norm", "tied_embeddings", "norm_kind", "activation", "positions"}) {
+    if (!golden.contains(key)) continue;
     apply_override(keys, fmt::format("{}={}", key, std::string_view(golden.at(key).as_string())));
   }
   config.attention_bias = golden.at("attention_bias").as_bool();
@@ -104,7 +105,7 @@ class Golden : public testing::TestWithParam<std::tuple<std::string, std::string
 INSTANTIATE_TEST_SUITE_P(
     All, Golden,
     testing::Combine(testing::ValuesIn(available_backends()),
-                     testing::Values("pre_tied_all", "post_untied", "lm_pre_tied", "lm_post_untied")),
+                     testing::Values("pre_tied_all", "post_untied", "modern", "lm_pre_tied", "lm_post_untied")),
     [](const auto& parameter) { return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param); });
 
 TEST(GoldenOnTheGpu, RunsIfAGpuIsAvailable) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/nmt/model/model_run.h"
 
 namespace babelring {
@@ -70,17 +72,21 @@ std::vector<float> logits_step_by_step(ModelRun& run, const std::vector<std::vec
   return found;
 }
 
-class LanguageModelCase : public testing::TestWithParam<std::tuple<std::string, NormPosition>> {
+const std::map<std::string, ModelConfig> tested_configs = {
+    {"pre", causal_config(NormPosition::pre)},
+    {"post", causal_config(NormPosition::post)},
+    {"modern", with_modern_layers(causal_config(NormPosition::pre))}};
+
+class LanguageModelCase : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
-  ModelRun run_{std::get<0>(GetParam()), causal_config(std::get<1>(GetParam())), test_vocabulary};
+  ModelRun run_{std::get<0>(GetParam()), tested_configs.at(std::get<1>(GetParam())), test_vocabulary};
 };
 
 INSTANTIATE_TEST_SUITE_P(All, LanguageModelCase,
                          testing::Combine(testing::ValuesIn(available_backends()),
-                                          testing::Values(NormPosition::pre, NormPosition::post)),
+                                          testing::Values("pre", "post", "modern")),
                          [](const auto& parameter) {
-                           return std::get<0>(parameter.param) +
-                                  (std::get<1>(parameter.param) == NormPosition::pre ? "_pre" : "_post");
+                           return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param);
                          });
 
 TEST_P(LanguageModelCase, ALaterTokenChangesNoEarlierLogit) {

@@ -27,14 +27,16 @@ struct Case {
   bool guided = false;     // with guided alignment
   bool r_drop = false;
   float layer_drop = 0;
+  bool modern = false;  // with_modern_layers()
 };
 
 ModelConfig config_of(const Case& c) {
   ModelConfig config = small_config(c.norm, c.tied, c.dropout);
+  if (c.modern) config = with_modern_layers(config);
   if (c.language_model) config.encoder_layers = 0;
-  config.activation = c.activation;
+  if (!c.modern) config.activation = c.activation;
   if (c.as_marian) {
-    config.positions = PositionSpacing::marian;
+    config.positions = Positions::marian;
     config.output_bias = true;
     if (!c.language_model) config.decoder_start = DecoderStart::zero;
   }
@@ -84,6 +86,19 @@ std::vector<Case> all_cases() {
         c.tied = TiedEmbeddings::none;
         c.activation = Activation::gelu;  // ReLU's kinks are many where both passes have them
         cases.push_back(c);
+        c.modern = true;
+        cases.push_back(c);
+      }
+    }
+    for (const bool language_model : {false, true}) {
+      for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+        Case c{.backend = backend, .norm = norm, .tied = TiedEmbeddings::all, .dropout = 0.25};
+        c.language_model = language_model;
+        c.modern = true;
+        cases.push_back(c);
+        c.tied = TiedEmbeddings::none;
+        c.dropout = 0;
+        cases.push_back(c);
       }
     }
   }
@@ -95,14 +110,15 @@ std::string name_of(const Case& c) {
   return c.backend + (c.norm == NormPosition::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
          (c.dropout > 0 ? "_dropout" : "") + (c.language_model ? "_language_model" : "") +
          (c.activation == Activation::relu ? "" : "_" + std::string(name_of(c.activation))) +
-         (c.as_marian ? "_as_marian" : "") + (c.guided ? "_guided" : "") + (c.r_drop ? "_r_drop" : "") +
-         (c.layer_drop > 0 ? "_layer_drop" : "");
+         (c.modern ? "_modern" : "") + (c.as_marian ? "_as_marian" : "") + (c.guided ? "_guided" : "") +
+         (c.r_drop ? "_r_drop" : "") + (c.layer_drop > 0 ? "_layer_drop" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelCase, testing::ValuesIn(all_cases()),
                          [](const auto& parameter) { return name_of(parameter.param); });
 
-/// Counts the norms, and those whose `rstd` is not 1 / sqrt(variance + epsilon) of the rows that they read.
+/// Counts the norms, and those whose `rstd` is not 1 / sqrt(variance + epsilon) of the rows that they read, or of their
+/// mean squares without a mean.
 class NormLog final : public OpObserver {
  public:
   NormLog(Backend& backend, double epsilon) : backend_(backend), epsilon_(epsilon) {}
@@ -113,6 +129,7 @@ class NormLog final : public OpObserver {
     ++norms;
     const std::vector<float> x = values(run, run.op == LayerNormForward::name ? "x" : "sum"),
                              rstd = values(run, "rstd");
+    const bool centered = !values(run, "mean").empty();
     const std::size_t width = x.size() / rstd.size();
     for (std::size_t row = 0; row < rstd.size(); ++row) {
       double sum = 0, squares = 0;
@@ -120,7 +137,7 @@ class NormLog final : public OpObserver {
         const double value = static_cast<double>(x[row * width + i]);
         sum += value, squares += value * value;
       }
-      const double mean = sum / static_cast<double>(width);
+      const double mean = centered ? sum / static_cast<double>(width) : 0;
       const double variance = squares / static_cast<double>(width) - mean * mean;
       others += std::abs(static_cast<double>(rstd[row]) * std::sqrt(variance + epsilon_) - 1) > 1e-3 ? 1 : 0;
     }
@@ -143,9 +160,13 @@ class NormLog final : public OpObserver {
 
 TEST(NormEpsilon, IsAddedInEveryNorm) {
   for (const bool language_model : {false, true}) {
-    for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+    for (const auto& [norm, kind] : {std::pair{NormPosition::pre, NormKind::layer},
+                                     {NormPosition::post, NormKind::layer},
+                                     {NormPosition::pre, NormKind::rms},
+                                     {NormPosition::post, NormKind::rms}}) {
       ModelConfig config = config_of({"cpu", norm, TiedEmbeddings::all, 0, language_model});
       config.norm_epsilon = 0.1;
+      config.norm_kind = kind;
       ModelRun run("cpu", config, test_vocabulary);
       NormLog log(run.backend(), config.norm_epsilon);
       run.backend().observe(&log);

@@ -65,6 +65,35 @@ TEST(Transformer, HasTheParametersOfPublishedModels) {
   EXPECT_NEAR(static_cast<double>(count_parameters(model_preset("transformer-big"), 37'000)), 214e6, 3e6);
 }
 
+/// Without the tables, which have the same size.
+TEST(Transformer, ModernPresetsHaveTheParametersOfTheirSize) {
+  const auto of_layers = [](const std::string& preset) {
+    return static_cast<double>(count_parameters(model_preset(preset), 1) - model_preset(preset).width);
+  };
+  for (const std::string size : {"tiny", "base", "big"}) {
+    EXPECT_NEAR(of_layers("modern-" + size) / of_layers("transformer-" + size), 1, 0.02) << size;
+  }
+}
+
+/// In layer l, counted from 1, initial weights are as large as Glorot's over the root of l; what is around layers is
+/// not scaled.
+TEST(Transformer, DepthScaledWeightsShrinkFromLayerToLayer) {
+  ModelConfig config = small_config(NormPosition::pre, TiedEmbeddings::all, 0);
+  config.encoder_layers = 3;
+  const auto memory = make_reference_backend();
+  const Transformer plain(config, test_vocabulary, 0, *memory, DType::f32);
+  config.initialization = Initialization::depth_scaled;
+  const Transformer scaled(config, test_vocabulary, 0, *memory, DType::f32);
+  for (std::size_t i = 0; i < plain.parameters().all().size(); ++i) {
+    const Parameter &before = plain.parameters().all()[i], &after = scaled.parameters().all()[i];
+    ASSERT_EQ(before.name, after.name);
+    const bool in_layer = before.name.find(".1.") != std::string::npos || before.name.find(".2.") != std::string::npos;
+    const double depth = before.name.find(".2.") != std::string::npos ? 3 : in_layer ? 2 : 1;
+    const bool drawn = before.initializer.kind == Initializer::Kind::uniform;
+    EXPECT_NEAR(after.initializer.scale, before.initializer.scale / (drawn ? std::sqrt(depth) : 1), 1e-7) << after.name;
+  }
+}
+
 TEST(Transformer, GradientDescentReducesTheLoss) {
   ModelRun run("cpu", small_config(NormPosition::pre, TiedEmbeddings::all, 0), test_vocabulary);
   const PackedBatch batch = pack(test_pairs());
@@ -86,8 +115,10 @@ TEST(Transformer, Bf16IsNearF32) {
   constexpr double loss_tolerance = 0.005, gradient_tolerance = 0.06;
   for (const std::string& backend : available_backends()) {
     if (backend == "closed" || backend == "emulated") continue;  // the golden models go through as much of the code
-    for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+    for (const auto& [norm, modern] :
+         {std::pair{NormPosition::pre, false}, {NormPosition::post, false}, {NormPosition::pre, true}}) {
       ModelConfig config = small_config(norm, TiedEmbeddings::all, 0.1);
+      if (modern) config = with_modern_layers(config);
       config.width = 64;
       config.inner = 128;
       ModelRun exact(backend, config, test_vocabulary), rounded(backend, config, test_vocabulary, DType::bf16);
@@ -118,6 +149,11 @@ TEST(ModelConfig, RejectsInvalidShapes) {
   config.width = 9;
   config.heads = 3;
   EXPECT_THROW(config.check(), UsageFailure);
+  config = ModelConfig();
+  config.width = 24, config.heads = 8, config.positions = Positions::rotary;
+  EXPECT_THAT([&] { config.check(); },
+              testing::ThrowsMessage<UsageFailure>("model.heads: 8 heads of model.width 24 are 3 wide; "
+                                                   "model.positions: rotary needs pairs"));
   try {
     model_preset("transformer-bse");
     FAIL() << "an unknown preset was accepted";

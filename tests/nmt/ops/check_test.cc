@@ -158,6 +158,40 @@ TEST_F(CheckTest, ResidualNorm) {
   EXPECT_EQ(refusal(op), "residual_norm_forward: gain has shape [7], residual [4, 8] needs [8]");
 }
 
+TEST_F(CheckTest, NormsByTheRootMeanSquare) {
+  LayerNormForward op{.x = f32({4, 8}), .gain = f32({8}), .bias = {}, .y = f32({4, 8}), .mean = {}, .rstd = f32({4})};
+  EXPECT_EQ(refusal(op), "accepted");
+  op.mean = f32({4});
+  EXPECT_EQ(refusal(op), "layer_norm_forward: mean without bias");
+  op.mean = {}, op.bias = f32({8});
+  EXPECT_EQ(refusal(op), "layer_norm_forward: bias without mean");
+  LayerNormBackward backward{.dy = f32({4, 8}),
+                             .x = f32({4, 8}),
+                             .gain = f32({8}),
+                             .mean = {},
+                             .rstd = f32({4}),
+                             .dx = f32({4, 8}),
+                             .dgain = f32({8}),
+                             .dbias = {}};
+  EXPECT_EQ(refusal(backward), "accepted");
+  backward.dbias = f32({8});
+  EXPECT_EQ(refusal(backward), "layer_norm_backward: dbias without mean");
+}
+
+TEST_F(CheckTest, RotaryPositions) {
+  RotaryPositions good{.x = f32({2, 12}), .positions = tensors.list({0, 1}), .y = f32({2, 12}), .heads = 3};
+  EXPECT_EQ(refusal(good), "accepted");
+  RotaryPositions op = good;
+  op.heads = 4;
+  EXPECT_EQ(refusal(op), "rotary_positions: x [2, 12] has no 4 heads of an even width");
+  op = good, op.heads = 0;
+  EXPECT_EQ(refusal(op), "rotary_positions: heads is 0, at least 1 is needed");
+  op = good, op.positions = tensors.list({0, 1, 2});
+  EXPECT_EQ(refusal(op), "rotary_positions: positions has shape [3], x [2, 12] needs [2]");
+  op = good, op.y = bf16({2, 12});
+  EXPECT_EQ(refusal(op), "rotary_positions: y is bf16, x is f32");
+}
+
 TEST_F(CheckTest, Dropout) {
   const Dropout good{.x = f32({2, 3}), .y = f32({2, 3}), .key = {.probability = 0.5f}};
   EXPECT_EQ(refusal(good), "accepted");
@@ -175,7 +209,15 @@ TEST_F(CheckTest, Activation) {
   EXPECT_EQ(refusal(good), "accepted");
   ActivationForward op = good;
   op.activation = Activation::relu;
-  EXPECT_EQ(refusal(op), "activation_forward: activation is relu, swish or gelu is needed");
+  EXPECT_EQ(refusal(op), "activation_forward: activation is relu, swish, gelu or swiglu is needed");
+  op = good, op.activation = Activation::swiglu;
+  EXPECT_EQ(refusal(op), "activation_forward: up is absent");
+  op.up = f32({2, 4});
+  EXPECT_EQ(refusal(op), "activation_forward: up has shape [2, 4], z [2, 3] needs [2, 3]");
+  op.up = f32({2, 3});
+  EXPECT_EQ(refusal(op), "accepted");
+  op.activation = Activation::gelu;
+  EXPECT_EQ(refusal(op), "activation_forward: up with gelu, swiglu is needed");
   op = good, op.y = bf16({2, 3});
   EXPECT_EQ(refusal(op), "activation_forward: y is bf16, z is f32");
   op = good, op.key.probability = 1;
@@ -183,6 +225,14 @@ TEST_F(CheckTest, Activation) {
   ActivationBackward back{.dy = f32({2, 3}), .z = f32({2, 3}), .dz = f32({2, 3}), .key = {}};
   back.dz = f32({2, 4});
   EXPECT_EQ(refusal(back), "activation_backward: dz has shape [2, 4], z [2, 3] needs [2, 3]");
+  back = {.dy = f32({2, 3}), .z = f32({2, 3}), .dz = f32({2, 3}), .activation = Activation::swiglu, .key = {}};
+  const Tensor up = f32({2, 3});
+  back.up = up;
+  EXPECT_EQ(refusal(back), "activation_backward: dup is absent");
+  back.dup = back.dz;
+  EXPECT_EQ(refusal(back), "activation_backward: dz overlaps dup, it must not alias it");
+  back.dup = up;
+  EXPECT_EQ(refusal(back), "accepted");
   LinearForward linear{
       .x = f32({4, 3}), .weight = f32({5, 3}), .bias = {}, .y = f32({4, 5}), .activation = Activation::swish};
   EXPECT_EQ(refusal(linear), "linear_forward: activation is swish, none or relu is needed");

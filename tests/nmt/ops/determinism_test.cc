@@ -54,6 +54,18 @@ TEST_P(DeterminismTest, SumsOverRows) {
                                        .mean = tensors.zeros({333}, DType::f32),
                                        .rstd = tensors.zeros({333}, DType::f32)},
                    {&ResidualNormForward::sum, &ResidualNormForward::y, &ResidualNormForward::rstd});
+  expect_same_bits(LayerNormBackward{.dy = dy,
+                                     .x = x,
+                                     .gain = tensors.normal({96}, DType::f32),
+                                     .mean = {},
+                                     .rstd = tensors.normal({333}, DType::f32),
+                                     .dx = tensors.zeros({333, 96}, type()),
+                                     .dgain = tensors.zeros({96}, DType::f32),
+                                     .dbias = {},
+                                     .dbranch = tensors.zeros({333, 96}, type()),
+                                     .key = {.probability = 0.1f},
+                                     .dbranch_bias = tensors.zeros({96}, DType::f32)},
+                   {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbranch_bias});
   expect_same_bits(EmbeddingBackward{.ids = tensors.integers(333, 11),
                                      .dy = dy,
                                      .dtable = tensors.normal({11, 96}, DType::f32),

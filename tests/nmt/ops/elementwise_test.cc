@@ -96,11 +96,16 @@ TEST_P(DropoutTest, RowsAreGlobal) {
 class ActivationTest : public OpTest {
  protected:
   void expect_both_as_reference(const Tensor& z, const Tensor& dy, const DropoutKey& key, double largest = 1e-3) {
-    for (const Activation activation : {Activation::swish, Activation::gelu}) {
+    for (const Activation activation : {Activation::swish, Activation::gelu, Activation::swiglu}) {
       const Tensor y = tensors.zeros(z.shape, z.dtype), dz = tensors.zeros(z.shape, z.dtype);
-      const ActivationForward forward{.z = z, .y = y, .activation = activation, .key = key};
+      ActivationForward forward{.z = z, .y = y, .activation = activation, .key = key};
+      ActivationBackward backward{.dy = dy, .z = z, .dz = dz, .activation = activation, .key = key};
+      if (activation == Activation::swiglu) {
+        forward.up = backward.up = tensors.strided(z.rows(), z.columns(), z.dtype);
+        backward.dup = tensors.strided(z.rows(), z.columns(), z.dtype);
+        expect_as_reference(backward, {&ActivationBackward::dup}, largest);
+      }
       expect_as_reference(forward, {&ActivationForward::y}, largest);
-      const ActivationBackward backward{.dy = dy, .z = z, .dz = dz, .activation = activation, .key = key};
       expect_as_reference(backward, {&ActivationBackward::dz}, largest);
     }
   }
@@ -126,6 +131,34 @@ TEST_P(ActivationTest, TakesAndWritesStridedViewsInPlace) {
                         {&ActivationBackward::dz});
     expect_as_reference(ActivationForward{.z = z, .y = z, .activation = activation, .key = tested_key},
                         {&ActivationForward::y});
+  }
+}
+
+/// The gate and what it multiplies are columns of one product, and so are their gradients.
+TEST_P(ActivationTest, SwigluTakesBothHalvesOfAProduct) {
+  for (const std::int64_t width : {1, 7, 24, 512}) {
+    const Tensor product = tensors.normal({19, 2 * width}, type(), 2),
+                 dproduct = tensors.zeros({19, 2 * width}, type());
+    const Tensor y = tensors.zeros({19, width}, type()), dy = tensors.normal({19, width}, type());
+    expect_as_reference(ActivationForward{.z = product.column_slice(0, width),
+                                          .y = y,
+                                          .activation = Activation::swiglu,
+                                          .key = tested_key,
+                                          .up = product.column_slice(width, width)},
+                        {&ActivationForward::y});
+    ActivationBackward backward{.dy = dy,
+                                .z = product.column_slice(0, width),
+                                .dz = dproduct.column_slice(0, width),
+                                .activation = Activation::swiglu,
+                                .key = tested_key,
+                                .up = product.column_slice(width, width),
+                                .dup = dproduct.column_slice(width, width)};
+    expect_as_reference(backward, {&ActivationBackward::dz, &ActivationBackward::dup});
+    const Tensor dz = tensors.copy(backward.dz), dup = tensors.copy(backward.dup);
+    backward.dz = product.column_slice(0, width), backward.dup = product.column_slice(width, width);
+    tested->run(backward);  // in place
+    EXPECT_TRUE(same_bits(tensors.copy(backward.dz), dz));
+    EXPECT_TRUE(same_bits(tensors.copy(backward.dup), dup));
   }
 }
 

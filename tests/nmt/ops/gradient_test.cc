@@ -83,6 +83,21 @@ TEST(ReferenceGradient, LayerNorm) {
   expect_gradient(gradients.dbias, bias, [&](const Matrix& at) { return dot(dy, layer_norm(x, gain, at, 1e-5).y); });
 }
 
+TEST(ReferenceGradient, RmsNorm) {
+  const Matrix x = random(3, 7, 1), gain = random(1, 7, 2), none, dy = random(3, 7, 4);
+  const auto gradients = layer_norm_backward(dy, x, gain, none, layer_norm(x, gain, none, 1e-5).rstd);
+  expect_gradient(gradients.dx, x, [&](const Matrix& at) { return dot(dy, layer_norm(at, gain, none, 1e-5).y); });
+  expect_gradient(gradients.dgain, gain, [&](const Matrix& at) { return dot(dy, layer_norm(x, at, none, 1e-5).y); });
+}
+
+TEST(ReferenceGradient, RotaryPositions) {
+  const Matrix x = random(4, 12, 1), dy = random(4, 12, 2);
+  Matrix positions(1, 4);
+  positions.values = {0, 1, 7, 900};
+  expect_gradient(rotary(dy, positions, 2, true), x,
+                  [&](const Matrix& at) { return dot(dy, rotary(at, positions, 2, false)); });
+}
+
 TEST(ReferenceGradient, Embedding) {
   Matrix ids(1, 4), positions(1, 4);
   ids.values = {2, 0, 2, 1};

@@ -130,6 +130,13 @@ TEST_F(KernelSetBits, Avx512AgreesWithAndWithoutBf16) {
         CrossEntropy{
             .logits = x, .targets = tensors.integers(65, 131), .dlogits = y, .loss = row, .nll = row, .correct = row},
         {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll}, sets);
+    expect_equal(LayerNormForward{.x = x, .gain = gain, .bias = {}, .y = y, .mean = {}, .rstd = row},
+                 {&LayerNormForward::y, &LayerNormForward::rstd}, sets);
+    const Tensor turned = x.column_slice(0, 130);
+    expect_equal(RotaryPositions{.x = turned, .positions = tensors.integers(65, 90), .y = tensors.copy(turned)},
+                 {&RotaryPositions::y}, sets);
+    expect_equal(ActivationForward{.z = x, .y = y, .activation = Activation::swiglu, .key = key, .up = x},
+                 {&ActivationForward::y}, sets);
     for (const Activation activation : {Activation::swish, Activation::gelu}) {
       expect_equal(ActivationForward{.z = x, .y = y, .activation = activation, .key = key}, {&ActivationForward::y},
                    sets);

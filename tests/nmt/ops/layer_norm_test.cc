@@ -214,5 +214,88 @@ TEST_P(LayerNormTest, BackwardMayOverwriteItsGradient) {
   }
 }
 
+/// The norm by the root mean square, which has neither bias nor mean.
+class RmsNormTest : public LayerNormTest {
+ protected:
+  ResidualNormForward residual_norm(std::int64_t rows, std::int64_t width, std::int64_t offset = 0) {
+    return {.residual = rows_at(offset, rows, width, 3),
+            .branch = rows_at(offset, rows, width),
+            .key = {.key = 9, .first_row = 3, .probability = 0.25f},
+            .gain = tensors.normal({width}, DType::f32),
+            .bias = {},
+            .sum = rows_at(offset, rows, width),
+            .y = rows_at(offset, rows, width),
+            .mean = {},
+            .rstd = tensors.zeros({rows}, DType::f32)};
+  }
+  /// The norm of the residual norm's sum.
+  LayerNormForward norm_of(const ResidualNormForward& op) {
+    return {.x = op.sum,
+            .gain = op.gain,
+            .bias = {},
+            .y = tensors.zeros(op.y.shape, type()),
+            .mean = {},
+            .rstd = tensors.zeros(op.rstd.shape, DType::f32)};
+  }
+  LayerNormBackward rms_backward(std::int64_t rows, std::int64_t width, std::int64_t offset = 0) {
+    LayerNormBackward op = backward(rows, width, offset);
+    LayerNormForward forward{.x = op.x,
+                             .gain = op.gain,
+                             .bias = {},
+                             .y = tensors.zeros({rows, width}, type()),
+                             .mean = {},
+                             .rstd = tensors.zeros({rows}, DType::f32)};
+    tested->run(forward);
+    op.mean = {}, op.dbias = {}, op.rstd = forward.rstd;
+    return op;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, RmsNormTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, RmsNormTest, gpu_precisions, precision_name);
+
+TEST_P(RmsNormTest, ForwardEqualsReferenceAndResidualNormIsTheTwoOpsInOne) {
+  for (const auto& [rows, width] : extents) {
+    for (const std::int64_t offset : {0, 1}) {
+      const ResidualNormForward op = residual_norm(rows, width, offset);
+      expect_as_reference(op, {&ResidualNormForward::sum, &ResidualNormForward::y});
+      LayerNormForward alone = norm_of(op);
+      expect_as_reference(alone, {&LayerNormForward::y, &LayerNormForward::rstd});
+      EXPECT_TRUE(same_bits(op.y, alone.y));
+      EXPECT_TRUE(same_bits(op.rstd, alone.rstd));
+      const Tensor in_place = tensors.copy(op.sum);
+      alone.x = alone.y = in_place;
+      expect_as_reference(alone, {&LayerNormForward::y});
+    }
+  }
+}
+
+/// All extents, also more rows than warps of a device's blocks, and rows too wide for shared memory.
+TEST_P(RmsNormTest, BackwardEqualsReference) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> all(std::begin(extents), std::end(extents));
+  all.insert(all.end(), {{3300, 16}, {2200, 512}, {1100, 1024}, {9, 4096}, {3, 17000}});
+  for (const auto& [rows, width] : all) {
+    LayerNormBackward op = rms_backward(rows, width, rows == 40 ? 1 : 0);
+    expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain}, largest_term(op));
+    op.accumulate_parameters = rows == 9, op.accumulate = rows == 1100;
+    with_branch(op, tensors.zeros({rows, width}, type()));
+    expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain}, largest_term(op));
+    expect_branch_sums(op);
+    if (op.accumulate) continue;  // dx has changed since
+    const Tensor dbranch = tensors.zeros({rows, width}, type());
+    tested->run(Dropout{.x = op.dx, .y = dbranch, .key = op.key});
+    EXPECT_TRUE(same_bits(op.dbranch, dbranch));
+  }
+}
+
+/// A row has the same bits whatever rows are beside it.
+TEST_P(RmsNormTest, RowsAreIndependent) {
+  const ResidualNormForward op = residual_norm(20, 70);
+  tested->run(op);
+  LayerNormForward part = norm_of(op);
+  part.x = op.sum.row_slice(12, 7), part.y = part.y.row_slice(0, 7), part.rstd = part.rstd.row_slice(0, 7);
+  another_backend(1)->run(part);
+  EXPECT_TRUE(same_bits(op.y.row_slice(12, 7), part.y));
+  EXPECT_TRUE(same_bits(op.rstd.row_slice(12, 7), part.rstd));
+}
 }  // namespace
 }  // namespace babelring

@@ -113,6 +113,10 @@ TEST(OpFields, AccessFollowsFromTheOp) {
   EXPECT_EQ(text_of(norm), "<>dx >dgain >dbias");
   norm.dbranch = norm.dbranch_bias = any;
   EXPECT_EQ(text_of(norm), "<>dx >dbranch >dgain >dbias >dbranch_bias");
+  norm.dbias = {};
+  EXPECT_EQ(text_of(norm), "<>dx >dbranch >dgain >dbranch_bias");
+  EXPECT_EQ(text_of(ActivationBackward{.dy = any, .z = any, .dz = any, .key = {}, .up = any, .dup = any}),
+            "<dy <z <up >dz >dup");
   EXPECT_EQ(text_of(SumWithNorm{.parts = any, .sum = any, .norms = any}), "<parts <parts >sum >norms");
   EXPECT_EQ(text_of(AttentionForward{.q = any, .q_offsets = any, .out = any}), "<q <host q_offsets >out");
   EXPECT_EQ(text_of(AdamUpdate{.master = any, .gradient = any, .m = any, .v = any, .compute = any}),

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "nmt/data/text_source.h"
@@ -113,16 +114,19 @@ Corpus sentences_of_one_length() {
       {.sentences = 64, .vocabulary_size = pieces, .min_length = 7, .max_length = 7, .seed = 3, .links = true});
 }
 
-class PassesOnDevice : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Devices, PassesOnDevice, testing::Values("emulated", "cuda"),
-                         [](const auto& device) { return std::string(device.param); });
+class PassesOnDevice : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Devices, PassesOnDevice,
+                         testing::Combine(testing::Values("emulated", "cuda"), testing::Bool()), [](const auto& test) {
+                           return std::get<0>(test.param) + std::string(std::get<1>(test.param) ? "_modern" : "");
+                         });
 
 /// On the GPU's own code: recorded and repeated, each with its own dropout, passes give the same bits.
 TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
-  const std::string device = GetParam();
-  if (device == "cuda" && !find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
+  const auto& [device, modern] = GetParam();
+  if (device == std::string("cuda") && !find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   const Corpus corpus = sentences_of_one_length();
   TrainConfig config = updates_of_one_shape();
+  if (modern) config.model = with_modern_layers(config.model);
   config.training.r_drop = 1;
   const std::vector<StepRecord> given = train_alone(config, corpus, device);
   config.training.cuda_graphs = true;
@@ -169,9 +173,10 @@ TEST(Passes, RepeatedAsGraphsOnTwoRanksChangeNothing) {
 
 /// Otherwise it would have nothing to do while the host looks at the norm and shares the losses.
 TEST_P(PassesOnDevice, AreFollowedByAdamBeforeTheHostSharesTheLosses) {
-  const std::string device = GetParam();
+  const std::string device = std::get<0>(GetParam());
   if (device == "cuda" && !find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   TrainConfig config = updates_of_one_shape();
+  if (std::get<1>(GetParam())) config.model = with_modern_layers(config.model);
   config.training.stop_after = "3u";
   const auto backend = make_test_backend(device);
   ThreadGroup group(1);

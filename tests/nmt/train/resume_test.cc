@@ -247,6 +247,14 @@ TEST_F(Resume, MismatchedStartWeightsAreRejected) {
   EXPECT_THAT(refusal(), testing::HasSubstr("do not fit this model: model.inner 64 → 32"));
   config_.model.inner = 64, config_.model.activation = Activation::swish;
   EXPECT_THAT(refusal(), testing::HasSubstr("do not fit this model: model.activation relu → swish"));
+  config_.model.activation = Activation::swiglu, config_.model.norm_kind = NormKind::rms;
+  EXPECT_THAT(refusal(),
+              testing::HasSubstr("do not fit this model: model.activation relu → swiglu, model.norm_kind layer → rms"));
+  config_.model.activation = Activation::relu, config_.model.norm_kind = NormKind::layer;
+  config_.model.positions = Positions::rotary;  // the parameters are the same
+  EXPECT_THAT(refusal(), testing::HasSubstr("do not fit this model: model.positions sinusoid → rotary"));
+  config_.model.positions = Positions::sinusoid, config_.model.initialization = Initialization::depth_scaled;
+  EXPECT_EQ(train("3u").size(), 3U);
 }
 
 TEST_F(Resume, FrozenParametersDoNotChange) {

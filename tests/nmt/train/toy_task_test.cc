@@ -22,11 +22,12 @@ double held_out_accuracy(const Trainer& trainer, Backend& backend, SyntheticTask
   return sums.correct / sums.tokens;
 }
 
-class ToyTask : public testing::TestWithParam<std::tuple<SyntheticTask, DType>> {};
+class ToyTask : public testing::TestWithParam<std::tuple<SyntheticTask, DType, bool>> {};
 
 TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
-  const auto [task, precision] = GetParam();
+  const auto [task, precision, modern] = GetParam();
   TrainConfig config = small_config();
+  if (modern) config.model = with_modern_layers(config.model);
   config.training.precision = precision;
   config.training.stop_after = "1000u";
   config.training.digest_every = "0u";
@@ -54,8 +55,9 @@ TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, ToyTask,
-                         testing::Values(std::tuple(SyntheticTask::reverse, DType::f32),
-                                         std::tuple(SyntheticTask::copy, DType::bf16)));
+                         testing::Values(std::tuple(SyntheticTask::reverse, DType::f32, false),
+                                         std::tuple(SyntheticTask::copy, DType::bf16, false),
+                                         std::tuple(SyntheticTask::reverse, DType::f32, true)));
 
 }  // namespace
 }  // namespace babelring

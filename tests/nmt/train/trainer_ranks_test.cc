@@ -80,6 +80,18 @@ TEST_P(TrainerByUnits, RegularisersGiveTheSameBitsForEveryNumberOfRanks) {
   for (const int ranks : {2, 4}) expect_same_updates(train_steps(config, ranks, {}, true), one);
 }
 
+TEST_P(TrainerByUnits, AModernModelGivesTheSameBitsForEveryNumberOfRanks) {
+  FakeNccl::reset();
+  TrainConfig config = TrainerByUnits::config();
+  config.model = with_modern_layers(config.model);
+  const std::string device = GetParam();
+  const std::vector<StepRecord> one = train_steps(config, 1, {}, false, device);
+  ASSERT_GE(one.size(), 1U);
+  expect_same_updates(train_steps(config, 2, {}, false, device), one);
+  if (device != "cpu") return;
+  for (const int ranks : {2, 4}) expect_same_updates(train_steps(config, ranks, {}, true), one);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, TrainerByUnits, testing::Values("cpu", "closed", "emulated"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
@@ -91,7 +103,8 @@ TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
   FakeNccl::reset();
   TrainConfig config = small_config();
   config.training.digest_every = "1u";
-  for (const int ranks : {1, 2}) {
+  for (const auto& [ranks, modern] : {std::pair{1, false}, {2, false}, {2, true}}) {
+    if (modern) config.model = with_modern_layers(config.model);
     config.communication.all_reduce = AllReduceAlgorithm::automatic;
     config.training.stop_after = "6u";
     const std::vector<StepRecord> expected = train_steps(config, ranks);

@@ -1,6 +1,7 @@
 #include "nmt/ops/elementwise.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
@@ -79,6 +80,7 @@ struct Swish {
     return s + z * s * (1.0f - s);
   }
 };
+struct SwiGlu : Swish {};  // of a gate, times `up`
 struct Gelu {
   static float value(float z) { return z * Normal(z).below; }
   static float slope(float z) {
@@ -88,7 +90,7 @@ struct Gelu {
 };
 
 /// For each run of elements of op.z with the same kind of dropout factors, as for_dropout_runs() has them:
-/// body(Swish() or Gelu(), a T, row, first column, count, factors).
+/// body(Swish(), Gelu() or SwiGlu(), a T, row, first column, count, factors).
 template <class Op, class Body>
 void for_activation_runs(const Op& op, CpuContext& context, Body&& body) {
   const std::int64_t rows = op.z.shape[0], width = op.z.shape[1];
@@ -101,7 +103,8 @@ void for_activation_runs(const Op& op, CpuContext& context, Body&& body) {
     }
   };
   with_float_type(op.z.dtype, [&](auto tag) {
-    op.activation == Activation::swish ? run_rows(Swish(), tag) : run_rows(Gelu(), tag);
+    if (op.activation == Activation::swish) return run_rows(Swish(), tag);
+    op.activation == Activation::gelu ? run_rows(Gelu(), tag) : run_rows(SwiGlu(), tag);
   });
 }
 
@@ -123,9 +126,17 @@ void run(const ActivationForward& op, CpuContext& context) {
         using T = decltype(tag);
         const T* z = elements<T>(op.z, row, first);
         T* y = elements<T>(op.y, row, first);
+        if constexpr (std::is_same_v<decltype(activation), SwiGlu>) {
+          const T* up = elements<T>(op.up, row, first);
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) {
-          y[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.value(load(z[i])) : 0.0f);
+          for (std::int64_t i = 0; i < count; ++i) {
+            y[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.value(load(z[i])) * load(up[i]) : 0.0f);
+          }
+        } else {
+#pragma omp simd
+          for (std::int64_t i = 0; i < count; ++i) {
+            y[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.value(load(z[i])) : 0.0f);
+          }
         }
       });
 }
@@ -137,9 +148,21 @@ void run(const ActivationBackward& op, CpuContext& context) {
         using T = decltype(tag);
         const T *dy = elements<T>(op.dy, row, first), *z = elements<T>(op.z, row, first);
         T* dz = elements<T>(op.dz, row, first);
+        if constexpr (std::is_same_v<decltype(activation), SwiGlu>) {
+          const T* up = elements<T>(op.up, row, first);
+          T* dup = elements<T>(op.dup, row, first);
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) {
-          dz[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.slope(load(z[i])) * load(dy[i]) : 0.0f);
+          for (std::int64_t i = 0; i < count; ++i) {
+            const float gate = load(z[i]), d = factors[i] * load(dy[i]), s = sigmoid(gate);
+            const float slope = s + gate * s * (1.0f - s), to_gate = d * load(up[i]) * slope;
+            dz[i] = rounded<T>(factors[i] > 0 ? to_gate : 0.0f);
+            dup[i] = rounded<T>(factors[i] > 0 ? d * (gate * s) : 0.0f);
+          }
+        } else {
+#pragma omp simd
+          for (std::int64_t i = 0; i < count; ++i) {
+            dz[i] = rounded<T>(factors[i] > 0 ? factors[i] * activation.slope(load(z[i])) * load(dy[i]) : 0.0f);
+          }
         }
       });
 }

@@ -1,5 +1,7 @@
 #include "nmt/ops/embedding.h"
 
+#include <type_traits>
+
 #include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
@@ -10,22 +12,54 @@ void run(const EmbeddingForward& op, CpuContext& context) {
   check_indices(op.name, "ids", op.ids, op.table.shape[0]);
   const std::int64_t rows = op.ids.shape[0], width = op.table.shape[1];
   const std::int64_t last_position = max_index(op.name, "positions", op.positions);
-  const float* sinusoids = context.sinusoids(last_position + 1, width, op.position_divisor());
+  const float* sinusoids = op.sinusoids ? context.sinusoids(last_position + 1, width, op.position_divisor()) : nullptr;
   const auto *ids = op.ids.as<std::int32_t>(), *positions = op.positions.as<std::int32_t>();
-  with_float_type(op.table.dtype, [&](auto tag) {
+  const auto run_rows = [&](auto tag, auto with_sinusoids) {
     using T = decltype(tag);
 #pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* entry = op.table.as<T>() + ids[row] * width;
-      const float* sinusoid = sinusoids + positions[row] * width;
+      const float* sinusoid = with_sinusoids ? sinusoids + positions[row] * width : nullptr;
       T* y = op.y.as<T>() + row * width;
       const DropoutRow dropout(op.key, row);
       const bool has_entry = !op.zero_start || positions[row] != 0;
       const Vec16f scale = broadcast(has_entry ? op.scale : 0), factor = broadcast(dropout.scale());
       for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
-        const Vec16f sum = multiply_add(load_lanes(entry + i, mask), scale, load_lanes(sinusoid + i, mask));
+        const Vec16f value = load_lanes(entry + i, mask);
+        const Vec16f sum = with_sinusoids ? multiply_add(value, scale, load_lanes(sinusoid + i, mask)) : value * scale;
         store_lanes(y + i, select(keep, sum * factor), mask);
       });
+    }
+  };
+  with_float_type(op.table.dtype,
+                  [&](auto tag) { op.sinusoids ? run_rows(tag, std::true_type()) : run_rows(tag, std::false_type()); });
+}
+
+void run(const RotaryPositions& op, CpuContext& context) {
+  const std::int64_t rows = op.x.shape[0], width = op.x.shape[1], head = width / op.heads, half = head / 2;
+  const std::int64_t last_position = max_index(op.name, "positions", op.positions);
+  const float* sinusoids = context.sinusoids(last_position + 1, head, head);
+  const auto* positions = op.positions.as<std::int32_t>();
+  const float sign = op.inverse ? -1 : 1;
+  const auto angles = context.per_thread(head);
+  with_float_type(op.x.dtype, [&](auto tag) {
+    using T = decltype(tag);
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float* sinusoid = sinusoids + positions[row] * head;
+      float *sines = angles.of_this_thread(), *cosines = sines + half;
+#pragma omp simd
+      for (std::int64_t i = 0; i < half; ++i) sines[i] = sign * sinusoid[2 * i], cosines[i] = sinusoid[2 * i + 1];
+      for (std::int64_t first = 0; first < width; first += head) {
+        const T* x = op.x.as<T>() + row * op.x.row_stride + first;
+        T* y = op.y.as<T>() + row * op.y.row_stride + first;
+        for_lanes(half, [&](std::int64_t i, auto mask) {
+          const Vec16f a = load_lanes(x + i, mask), b = load_lanes(x + half + i, mask);
+          const Vec16f sine = load_lanes(sines + i, mask), cosine = load_lanes(cosines + i, mask);
+          store_lanes(y + i, a * cosine - b * sine, mask);
+          store_lanes(y + half + i, b * cosine + a * sine, mask);
+        });
+      }
     }
   });
 }

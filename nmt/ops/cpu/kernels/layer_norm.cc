@@ -33,14 +33,16 @@ struct Group {
   GroupSums sums;
 };
 
-/// y, mean and rstd of a group.
-template <class T, class Op>
+/// y and rstd of a group, and its mean if it is `centered`.
+template <bool centered, class T, class Op>
 void normalize(const Op& op, const Group& group) {
   const std::int64_t width = op.y.shape[1];
   const auto *gain = op.gain.template as<float>(), *bias = op.bias.template as<float>();
-  auto *means = op.mean.template as<float>() + group.row, *rstds = op.rstd.template as<float>() + group.row;
+  std::array<float, group_rows> none{};
+  auto *means = centered ? op.mean.template as<float>() + group.row : none.data(),
+       *rstds = op.rstd.template as<float>() + group.row;
   for (std::int64_t r = 0; r < group.count; ++r) {
-    means[r] = group.sums[r] / static_cast<float>(width);
+    if constexpr (centered) means[r] = group.sums[r] / static_cast<float>(width);
     const Vec16f mean = broadcast(means[r]);
     Vec16f squares = broadcast(0);
     for_lanes(width, [&](std::int64_t i, auto mask) {
@@ -54,8 +56,8 @@ void normalize(const Op& op, const Group& group) {
     T* y = op.y.template as<T>() + (group.row + r) * width;
     for_lanes(width, [&](std::int64_t i, auto mask) {
       prefetch_next_group(y + i, width);
-      const Vec16f n = (load_lanes(group.x + r * width + i, mask) - mean) * rstd;
-      store_lanes(y + i, multiply_add(n, load_lanes(gain + i, mask), load_lanes(bias + i, mask)), mask);
+      const Vec16f n = (load_lanes(group.x + r * width + i, mask) - mean) * rstd, factor = load_lanes(gain + i, mask);
+      store_lanes(y + i, centered ? multiply_add(n, factor, load_lanes(bias + i, mask)) : n * factor, mask);
     });
   }
 }
@@ -70,11 +72,11 @@ void normalize_rows(const Op& op, CpuContext& context, Fetch&& fetch) {
     const std::int64_t row = index * group_rows;
     Group group{row, std::min(group_rows, rows - row), scratch.of_this_thread(), {}};
     for (std::int64_t r = 0; r < group.count; ++r) group.sums[r] = fetch(row + r, group.x + r * width);
-    normalize<T>(op, group);
+    op.bias ? normalize<true, T>(op, group) : normalize<false, T>(op, group);
   }
 }
 
-/// A block's parts of the sums over rows, [width] each; dbranch_bias may be null.
+/// A block's parts of the sums over rows, [width] each; dbias is null where rows are not centered, dbranch_bias may be.
 struct BlockSums {
   float *dgain, *dbias, *dbranch_bias;
 };
@@ -89,20 +91,25 @@ struct BackwardGroup {
   GroupSums mean_g, mean_gn;
 };
 
-/// Adds the rows' parts to dgain and dbias, and finds the means of each row.
-template <class T, std::int64_t count>
+/// A row's mean, 0 where rows are not centered.
+Vec16f mean_of(const LayerNormBackward& op, std::int64_t row) {
+  return broadcast(op.mean ? op.mean.as<float>()[row] : 0);
+}
+
+/// Adds the rows' parts to dgain and dbias, and finds the means of each row; without `centered` that of g is 0.
+template <bool centered, class T, std::int64_t count>
 void sum_group(const LayerNormBackward& op, std::int64_t row, BackwardGroup<T>& group) {
   const std::int64_t width = group.width;
   float *dgain = group.sums.dgain, *dbias = group.sums.dbias;
   const float* gain = op.gain.as<float>();
   Vec16f mean[count], rstd[count], sums[count], projections[count];
   for (std::int64_t r = 0; r < count; ++r) {
-    mean[r] = broadcast(op.mean.as<float>()[row + r]), rstd[r] = broadcast(op.rstd.as<float>()[row + r]);
+    mean[r] = mean_of(op, row + r), rstd[r] = broadcast(op.rstd.as<float>()[row + r]);
     sums[r] = projections[r] = broadcast(0);
   }
   for_lanes(width, [&](std::int64_t i, auto mask) {
     const Vec16f factor = load_lanes(gain + i, mask);
-    Vec16f gain_sum = load_lanes(dgain + i, mask), bias_sum = load_lanes(dbias + i, mask);
+    Vec16f gain_sum = load_lanes(dgain + i, mask), bias_sum = centered ? load_lanes(dbias + i, mask) : broadcast(0);
     for (std::int64_t r = 0; r < count; ++r) {
       const Vec16f d = load_lanes(group.dy + r * width + i, mask), g = d * factor;
       const Vec16f n = (load_lanes(group.x + r * width + i, mask) - mean[r]) * rstd[r];
@@ -112,10 +119,10 @@ void sum_group(const LayerNormBackward& op, std::int64_t row, BackwardGroup<T>& 
       bias_sum = bias_sum + d;
     }
     store_lanes(dgain + i, gain_sum, mask);
-    store_lanes(dbias + i, bias_sum, mask);
+    if constexpr (centered) store_lanes(dbias + i, bias_sum, mask);
   });
   for (std::int64_t r = 0; r < count; ++r) {
-    group.mean_g[r] = sum_of_lanes(sums[r]) / static_cast<float>(width);
+    group.mean_g[r] = centered ? sum_of_lanes(sums[r]) / static_cast<float>(width) : 0;
     group.mean_gn[r] = sum_of_lanes(projections[r]) / static_cast<float>(width);
   }
 }
@@ -125,7 +132,7 @@ template <class T>
 void write_row(const LayerNormBackward& op, std::int64_t row, const BackwardGroup<T>& group, std::int64_t r) {
   const std::int64_t width = group.width, at = r * width;
   const float* gain = op.gain.as<float>();
-  const Vec16f mean = broadcast(op.mean.as<float>()[row]), rstd = broadcast(op.rstd.as<float>()[row]);
+  const Vec16f mean = mean_of(op, row), rstd = broadcast(op.rstd.as<float>()[row]);
   const Vec16f mean_g = broadcast(group.mean_g[r]), slope = broadcast(-group.mean_gn[r] * op.rstd.as<float>()[row]);
   const auto dx_lanes = [&](std::int64_t i, auto mask) {
     prefetch_next_group(group.dy + at + i, width);
@@ -163,7 +170,7 @@ void backward_group(const LayerNormBackward& op, std::int64_t row, const BlockSu
                          .dbranch = op.dbranch ? op.dbranch.as<T>() + at : nullptr,
                          .width = width,
                          .sums = sums};
-  sum_group<T, count>(op, row, group);
+  sums.dbias != nullptr ? sum_group<true, T, count>(op, row, group) : sum_group<false, T, count>(op, row, group);
   for (std::int64_t r = 0; r < count; ++r) write_row(op, row + r, group, r);
 }
 
@@ -224,7 +231,7 @@ void run(const ResidualNormForward& op, CpuContext& context) {
 
 void run(const LayerNormBackward& op, CpuContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1], blocks = (rows + block_rows - 1) / block_rows;
-  const std::int64_t stride = (op.dbranch_bias ? 3 : 2) * width;
+  const std::int64_t branch_place = (op.dbias ? 2 : 1) * width, stride = branch_place + (op.dbranch_bias ? width : 0);
   float* partial = context.shared(blocks * stride);
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -232,7 +239,7 @@ void run(const LayerNormBackward& op, CpuContext& context) {
     for (std::int64_t b = 0; b < blocks; ++b) {
       float* const first = partial + b * stride;
       std::fill(first, first + stride, 0.0f);
-      const BlockSums sums{first, first + width, op.dbranch_bias ? first + 2 * width : nullptr};
+      const BlockSums sums{first, op.dbias ? first + width : nullptr, op.dbranch_bias ? first + branch_place : nullptr};
       const std::int64_t end = std::min(rows, (b + 1) * block_rows);
       std::int64_t row = b * block_rows;
       for (; row + group_rows <= end; row += group_rows) backward_group<T, group_rows>(op, row, sums);
@@ -240,9 +247,9 @@ void run(const LayerNormBackward& op, CpuContext& context) {
     }
   });
   add_blocks(partial, blocks, stride, op.dgain, op.accumulate_parameters);
-  add_blocks(partial + width, blocks, stride, op.dbias, op.accumulate_parameters);
+  if (op.dbias) add_blocks(partial + width, blocks, stride, op.dbias, op.accumulate_parameters);
   if (op.dbranch_bias) {
-    add_blocks(partial + 2 * width, blocks, stride, op.dbranch_bias, op.accumulate_parameters);
+    add_blocks(partial + branch_place, blocks, stride, op.dbranch_bias, op.accumulate_parameters);
   }
 }
 

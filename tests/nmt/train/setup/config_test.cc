@@ -356,6 +356,22 @@ TEST(TrainConfig, RefusesWhatDoesNotFitTheTask) {
   EXPECT_THROW(read_gssm_task("task: translation\ndata: {folder: d}\n", "test.yaml", {}), ConfigError);
 }
 
+TEST(TrainConfig, ModernPartsArriveByPresetAndByKey) {
+  const ModelConfig preset = read_config("preset: modern-base\ndata: {folder: d}\n", "test.yaml", {}).model;
+  EXPECT_EQ(preset.encoder_layers, 12);
+  EXPECT_EQ(preset.decoder_layers, 2);
+  const ModelConfig keys = read_config("data: {folder: d}\n", "test.yaml",
+                                       {"model.norm_kind=rms", "model.activation=swiglu", "model.positions=rotary",
+                                        "model.initialization=depth_scaled"})
+                               .model;
+  for (const ModelConfig& model : {preset, keys}) {
+    EXPECT_EQ(model.norm_kind, NormKind::rms);
+    EXPECT_EQ(model.activation, Activation::swiglu);
+    EXPECT_EQ(model.positions, Positions::rotary);
+    EXPECT_EQ(model.initialization, Initialization::depth_scaled);
+  }
+}
+
 TEST(TrainConfig, PublishedConfigurationsAreThoseOfTheTable) {
   const auto options = [](const std::string& name) {
     const std::string file = BABELRING_SOURCE_DIR "/configs/gssm-" + name + ".yaml";
@@ -379,7 +395,12 @@ TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {
   EXPECT_EQ(message_of("model: {norm: pst}\n"),
             "test.yaml:1:15: model.norm: expected pre|post, found 'pst'; did you mean 'post'?");
   EXPECT_EQ(message_of("model: {activation: silu}\n"),
-            "test.yaml:1:21: model.activation: expected relu|swish|gelu, found 'silu'; did you mean 'relu'?");
+            "test.yaml:1:21: model.activation: expected relu|swish|gelu|swiglu, found 'silu'; did you mean 'relu'?");
+  EXPECT_EQ(message_of("model: {norm_kind: rsm}\n"),
+            "test.yaml:1:20: model.norm_kind: expected layer|rms, found 'rsm'; did you mean 'rms'?");
+  EXPECT_NE(message_of("data: {folder: d}\nmodel: {width: 24, heads: 8, positions: rotary}\n")
+                .find("model.positions: rotary needs pairs"),
+            std::string::npos);
   for (const char* epsilon : {"0", "1e-13", "0.2"}) {
     EXPECT_NE(message_of(fmt::format("model: {{norm_epsilon: {}}}\n", epsilon)).find("model.norm_epsilon: "),
               std::string::npos);

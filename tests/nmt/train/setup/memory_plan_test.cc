@@ -40,9 +40,13 @@ PackedBatch batch_of(std::int64_t sentences, std::int64_t source_tokens, std::in
 
 /// A dry run gives exactly the memory of a real pass.
 TEST(DryRun, EqualsTheMemoryOfARealPass) {
-  for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+  for (const auto& [norm, modern] : {std::pair{NormPosition::pre, false},
+                                     {NormPosition::post, false},
+                                     {NormPosition::pre, true},
+                                     {NormPosition::post, true}}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       ModelConfig config = small_config().model;
+      if (modern) config = with_modern_layers(config);
       config.norm = norm;
       const bool emulated = norm == NormPosition::pre && dtype == DType::bf16;
       const auto backend = make_test_backend(emulated ? "emulated" : "closed");
@@ -54,8 +58,8 @@ TEST(DryRun, EqualsTheMemoryOfARealPass) {
       const PackedBatch batch = batch_of(7, 130, 200);
       model.add_gradients(context, DeviceBatch(*backend, context.saved, batch), 1);
       const ArenaBytes need = dry_run(model, *backend, 130, 200);
-      EXPECT_EQ(need.saved, arenas.saved().peak_bytes()) << static_cast<int>(norm);
-      EXPECT_EQ(need.scratch, arenas.scratch().peak_bytes()) << static_cast<int>(norm);
+      EXPECT_EQ(need.saved, arenas.saved().peak_bytes()) << static_cast<int>(norm) << modern;
+      EXPECT_EQ(need.scratch, arenas.scratch().peak_bytes()) << static_cast<int>(norm) << modern;
     }
   }
 }
