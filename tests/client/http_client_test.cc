@@ -1,5 +1,6 @@
 #include "client/http_client.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <list>
 
 #include "base/clock.h"
+#include "base/failure.h"
 #include "base/files.h"
 #include "tests/client/scripted_server.h"
 #include "tests/client/tls_server.h"
