@@ -31,7 +31,7 @@ struct Guarded {
 // A signal handler can use only global state. If all slots are in use, further mappings are not guarded.
 std::array<Guarded, 64> guarded;
 std::mutex guarded_mutex;  // not taken by the handler
-struct sigaction before{};
+struct sigaction previous_action{};
 
 iovec part(const char* text) {
   return {.iov_base = const_cast<char*>(text), .iov_len = std::strlen(text)};
@@ -49,7 +49,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
     if (::writev(STDERR_FILENO, message.data(), static_cast<int>(message.size())) < 0) ::_exit(1);
     ::_exit(1);
   }
-  ::sigaction(SIGBUS, &before, nullptr);  // the instruction runs again and faults again
+  ::sigaction(SIGBUS, &previous_action, nullptr);  // the instruction runs again and faults again
 }
 
 void install() {
@@ -60,7 +60,7 @@ void install() {
   struct sigaction current{};
   ::sigaction(SIGBUS, nullptr, &current);
   if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_bus_error) return;
-  before = current;
+  previous_action = current;
   ::sigaction(SIGBUS, &action, nullptr);
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
+import random
 import subprocess
 import sys
 import unittest
@@ -38,12 +38,22 @@ AWKWARD = [
 
 
 def text_lines() -> list[str]:
-    """The words of the documentation, at most eight a line."""
+    """Lines of three to eight made-up words, the first of a list more often than the last, with capitals, digits and punctuation."""
+    rng = random.Random(7)
+    syllables = [
+        first + vowel
+        for first in ("", *"bdfgklmnprstvz", "sch", "tr")
+        for vowel in ("a", "e", "i", "o", "u", "ä", "ei")
+    ]
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(3000)]
+    words += [str(rng.randint(1, 3000)) for _ in range(200)]
+    frequencies = [1 / (10 + rank) for rank in range(len(words))]
     lines = []
-    for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            words = re.sub(r"https?://\S+", "", line).split()
-            lines += [" ".join(words[at : at + 8]) for at in range(0, len(words) - 2, 8)]
+    for _ in range(7000):
+        line = " ".join(rng.choices(words, frequencies, k=rng.randint(3, 8)))
+        lines.append(
+            (line[:1].upper() + line[1:] if rng.random() < 0.3 else line) + rng.choice(["", "", ".", ",", "?", ":"])
+        )
     return list(dict.fromkeys(lines))
 
 
@@ -128,7 +138,7 @@ class TransformersTest(ExportedModelTest):
 class BergamotTest(ExportedModelTest):
     def require_equal(self, fraction: float, model: str, *vocabulary: str) -> None:
         """Bergamot's translations of 300 lines, in 8 bits, have to be those of our f32 for at least `fraction` of them; with the factors
-        of the file instead of ranges that it measures for 0.05 less."""
+        of the file instead of ranges that it measures for 0.05 less. 0.76 and 0.77 were seen."""
         words = "model.norm=post model.norm_epsilon=1e-6 model.positions=marian model.decoder_start=zero "
         words += "model.width=64 model.inner=128 " + model
         folder = self.exported("bergamot", 300, words, *vocabulary)
@@ -139,10 +149,10 @@ class BergamotTest(ExportedModelTest):
         self.assertGreaterEqual(counts["with_factors"] / counts["lines"], fraction - 0.05, done.stdout)
 
     def test_translations_of_one_table_that_is_filled_up(self) -> None:
-        self.require_equal(0.45, "model.activation=swish", "--symbols", ">>back<<,<sep>,<third>")
+        self.require_equal(0.6, "model.activation=swish", "--symbols", ">>back<<,<sep>,<third>")
 
     def test_translations_of_three_tables_with_all_biases(self) -> None:
-        self.require_equal(0.45, "model.tied_embeddings=none model.attention_bias=true model.output_bias=true")
+        self.require_equal(0.6, "model.tied_embeddings=none model.attention_bias=true model.output_bias=true")
 
 
 class CTranslate2Test(ExportedModelTest):
