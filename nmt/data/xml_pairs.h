@@ -63,7 +63,7 @@ class XmlPairs : public PairSource {
   void set_languages(const std::string& from, const std::string& to);
   bool knows_languages() const { return !from_.empty() && !to_.empty(); }
 
-  /// Fails if `inside`: the element that begins is in one of its own kind, whose texts would be lost.
+  /// Throws Failure (file, line, element) if `inside`: a unit, document or version begins before the last has ended.
   void refuse_nested(bool inside, std::string_view name) const;
 
   /// Adds a pair, or what is there of it. Takes the texts.

@@ -102,9 +102,11 @@ NextModel combined(std::vector<std::pair<NextModel, double>> models, Combination
   };
 }
 
-TEST(BeamSearch, EnsembleEqualsTheUncachedSearchWithTheMean) {
+class EnsembleSearch : public testing::TestWithParam<ModelConfig> {};
+
+TEST_P(EnsembleSearch, EqualsTheUncachedSearchWithTheMean) {
   const auto backend = make_closed_backend();
-  const TinyModel first(*backend, 101), second(*backend, 101, NormPosition::post, 8);
+  const TinyModel first(*backend, 101), second(*backend, GetParam(), 101, 8);
   const auto sources = made_up_sources({4, 0, 9}, 101);
   const std::vector<EnsembleMember> members = {{&first.transformer, 1}, {&second.transformer, 2.5}};
   for (const Combination combination : {Combination::probabilities, Combination::logarithms}) {
@@ -123,6 +125,9 @@ TEST(BeamSearch, EnsembleEqualsTheUncachedSearchWithTheMean) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Seconds, EnsembleSearch,
+                         testing::Values(TinyModel::config(NormPosition::post), TinyModel::modern()));
 
 TEST(BeamSearch, EnsembleOfOneModelSeveralTimesHasItsBits) {
   const auto backend = make_cpu_backend(2);
