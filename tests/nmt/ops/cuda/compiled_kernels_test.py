@@ -159,19 +159,21 @@ class NormRows(unittest.TestCase):
 
     def test_are_read_once_forward(self):
         kernels = kernels_in_ptx(KERNELS / "layer_norm.cu")
-        for pieces in (2, 4):
+        for pieces, centered in itertools.product((2, 4), ("true", "false")):
             for name, operands in (("layer_norm_kernel", 1), ("residual_norm_kernel", 2)):
-                ptx = kernels[f"{name}<8, {pieces}, __nv_bfloat16>"]
-                with self.subTest(kernel=name, pieces=pieces):
+                ptx = kernels[f"{name}<8, {pieces}, {centered}, __nv_bfloat16>"]
+                with self.subTest(kernel=name, pieces=pieces, centered=centered):
                     self.assertEqual(ptx.count("ld.global.v4.u32"), operands * pieces)
                     self.assertEqual(loops(ptx), [])
 
     def test_are_read_once_backward_and_summed_in_registers(self):
         kernels = kernels_in_ptx(KERNELS / "layer_norm.cu")
-        for pieces, sums in itertools.product((2, 4), (2, 3)):
-            ptx = kernels[f"norm_backward_kernel<8, {pieces}, {sums}, true, __nv_bfloat16>"]
+        for pieces, (sums, centered) in itertools.product(
+            (2, 4), ((2, "true"), (3, "true"), (1, "false"), (2, "false"))
+        ):
+            ptx = kernels[f"norm_backward_kernel<8, {pieces}, {sums}, true, {centered}, __nv_bfloat16>"]
             rows = [loop for loop in loops(ptx) if any("shfl" in text for text in loop)]
-            with self.subTest(pieces=pieces, sums=sums):
+            with self.subTest(pieces=pieces, sums=sums, centered=centered):
                 self.assertEqual(len(rows), 1)
                 loads = sum("ld.global.v4.u32" in text for text in rows[0])
                 self.assertEqual(loads, 3 * pieces, "dy and x of the next row, and dx where it is added to")
