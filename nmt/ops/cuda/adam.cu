@@ -37,7 +37,7 @@ struct AdamOperands {
   float* master;
   const float* gradient;
   float *first, *second;
-  float* average;                 // or null
+  float* average;                 // read where the kernel is `averaged`
   bfloat* compute;                // or null
   const std::int32_t* treatment;  // or null
   const float* clip_factor;       // or null: 1; a NaN there: nothing changes
@@ -69,7 +69,7 @@ struct LaneCounter {
 };
 
 /// Fused where it says so, so that an element's bits do not depend on n.
-template <int n, class Counter>
+template <int n, bool averaged, class Counter>
 __device__ void update_piece(const AdamOperands& operands, std::int64_t at, const AdamStep& step, float clip_factor,
                              Counter& counter) {
   const std::int32_t treatment =
@@ -94,7 +94,7 @@ __device__ void update_piece(const AdamOperands& operands, std::int64_t at, cons
   put_piece(operands.second + at, second);
   put_piece(operands.master + at, master);
   if (operands.compute != nullptr) put_piece(operands.compute + at, compute);
-  if (operands.average == nullptr) return;
+  if constexpr (!averaged) return;
   auto average = piece_at<n>(operands.average + at);
 #pragma unroll
   for (int e = 0; e < n; ++e) {
@@ -103,8 +103,9 @@ __device__ void update_piece(const AdamOperands& operands, std::int64_t at, cons
   put_piece(operands.average + at, average);
 }
 
-/// Pieces of n elements, and the rest of `count` one by one.
-template <int n>
+/// Pieces of n elements, and the rest of `count` one by one. `averaged`: also the average of the masters. Without it,
+/// it costs no registers.
+template <int n, bool averaged>
 __global__ void adam_kernel(AdamOperands operands, std::int64_t count, AdamStep step) {
   await_earlier_kernels();
   const float factor = operands.clip_factor != nullptr ? *operands.clip_factor : 1.0f;
@@ -112,10 +113,10 @@ __global__ void adam_kernel(AdamOperands operands, std::int64_t count, AdamStep 
   const std::int64_t whole = count / n * n;
   NoCounter none;
   for (std::int64_t i = first_element() * n; i < whole; i += element_step() * n) {
-    update_piece<n>(operands, i, step, factor, none);
+    update_piece<n, averaged>(operands, i, step, factor, none);
   }
   for (std::int64_t i = whole + first_element(); i < count; i += element_step()) {
-    update_piece<1>(operands, i, step, factor, none);
+    update_piece<1, averaged>(operands, i, step, factor, none);
   }
 }
 
@@ -152,7 +153,7 @@ __device__ void finish_piece(const CountedRows& rows, const RowPiece& piece, con
 
 /// A block of threads takes a SquaredNorm::block, each of its warps one piece of a row after the other: n elements at a
 /// time where the piece allows it.
-template <int n>
+template <int n, bool averaged>
 __global__ void counted_adam_kernel(AdamOperands operands, CountedRows rows, AdamStep step) {
   await_earlier_kernels();
   const float factor = operands.clip_factor != nullptr ? *operands.clip_factor : 1.0f;
@@ -164,14 +165,15 @@ __global__ void counted_adam_kernel(AdamOperands operands, CountedRows rows, Ada
     LaneCounter lanes{.copies = operands.compute != nullptr};
     if (piece.begin % n == 0 && piece.count % n == 0) {
       for (int e = lane * n; e < piece.count; e += warp_lanes * n) {
-        update_piece<n>(operands, begin + e, step, factor, lanes);
+        update_piece<n, averaged>(operands, begin + e, step, factor, lanes);
       }
     } else {
-      for (int e = lane; e < piece.count; e += warp_lanes) update_piece<1>(operands, begin + e, step, factor, lanes);
+      for (int e = lane; e < piece.count; e += warp_lanes)
+        update_piece<1, averaged>(operands, begin + e, step, factor, lanes);
     }
     NoCounter none;
     for (int e = lane; e < piece.padding; e += warp_lanes) {
-      update_piece<1>(operands, begin + piece.count + e, step, factor, none);
+      update_piece<1, averaged>(operands, begin + piece.count + e, step, factor, none);
     }
     RowPart sums;
     sums.change = static_cast<double>(warp_sum(lanes.change));
@@ -253,12 +255,15 @@ void run(const AdamUpdate& op, CudaContext& context) {
   with_pieces<float>(
       {}, {operands.master, operands.gradient, operands.first, operands.second, operands.average, operands.compute},
       [&](auto n) {
-        if (op.rows) {
-          return launch("counted_adam", block_place(count, context), counted_adam_kernel<n>, operands, rows,
-                        folded(op));
-        }
-        launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, context.stream()},
-               adam_kernel<n>, operands, count, folded(op));
+        const auto update = [&](auto averaged) {
+          if (op.rows) {
+            return launch("counted_adam", block_place(count, context), counted_adam_kernel<n, averaged>, operands, rows,
+                          folded(op));
+          }
+          launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, context.stream()},
+                 adam_kernel<n, averaged>, operands, count, folded(op));
+        };
+        op.average ? update(std::true_type()) : update(std::false_type());
       });
 }
 
