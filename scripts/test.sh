@@ -11,7 +11,7 @@
 #   scripts/test.sh --help          this text
 #
 # The output of each stage goes to build/test-logs/STAGE.log, of which the end is shown if it fails. A summary with the minutes of each
-# stage comes at the end, and the last line is "N passed, N failed". Exits 0 when nothing failed.
+# stage, and with those of processors that it took, comes at the end, and the last line is "N passed, N failed". Exits 0 when nothing failed.
 # BABELRING_JOBS sets how many compilers run at once. Stages of ctest are test presets of CMakePresets.json.
 set -euo pipefail
 scripts=$(dirname "${BASH_SOURCE[0]}")

@@ -20,19 +20,24 @@ needs_node() {
 # run_stage NAME: runs it, adds its results to the totals and a line to the summary, shows what failed. Sets stage_failed (0: no).
 # Call it in no condition: there bash ignores errexit, inside the stage too.
 run_stage() {
-  local stage=$1 log=$LOGS/$1.log status=0 began=$SECONDS ok left detail
+  local stage=$1 log=$LOGS/$1.log status=0 began=$SECONDS ok left detail processor TIMEFORMAT='%U %S'
   rm -f "$LOGS/$stage".*
   printf '%-9s ' "$stage" >&2
   set +e
-  (
-    set -euo pipefail
-    "stage_$stage"
-  ) >"$log" 2>&1
+  {
+    time { # without these braces the time goes to the log
+      (
+        set -euo pipefail
+        "stage_$stage"
+      ) >"$log" 2>&1
+    }
+  } 2>"$LOGS/$stage.times"
   status=$?
   set -e
   read -r ok stage_failed left detail < <(python3 "$ROOT/scripts/lib/count_tests.py" --stage "$LOGS" "$stage" "$status")
   passed=$((passed + ok)) failed=$((failed + stage_failed)) skipped=$((skipped + left))
-  summary+=("$(printf '%-9s %6s min  %s' "$stage" "$(minutes $((SECONDS - began)))" "$detail")")
+  processor=$(awk '{ printf "%.1f", ($1 + $2) / 60 }' "$LOGS/$stage.times")
+  summary+=("$(printf '%-9s %6s min, %5s of processor time  %s' "$stage" "$(minutes $((SECONDS - began)))" "$processor" "$detail")")
   if [ "$stage_failed" -eq 0 ]; then
     say "ok ($detail, $((SECONDS - began)) s)"
     return
@@ -45,7 +50,7 @@ run_stage() {
 }
 
 # leave_out STAGE WHY: a line of the summary for a stage that does not run.
-leave_out() { summary+=("$(printf '%-9s             not run: %s' "$1" "$2")"); }
+leave_out() { summary+=("$(printf '%-9s                                     not run: %s' "$1" "$2")"); }
 
 # print_summary SECONDS: the lines of all stages and the totals. Fails if a test failed.
 print_summary() {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
+#include "base/failure.h"
 #include "nmt/core/random.h"
 
 namespace babelring {
