@@ -53,9 +53,13 @@ void AdamUpdate::check() const {
     check.type(mean, DType::f32);
     check.distinct(mean, {weights, {"gradient", gradient}, {"m", m}, {"v", v}, {"compute", compute}});
   }
-  if (treatment) {
-    check.shape({"treatment", treatment}, {treatments(master.shape.elements())}, weights);
-    check.type({"treatment", treatment}, DType::i32);
+  if (group) {
+    check.shape({"group", group}, {group_blocks(master.shape.elements())}, weights);
+    check.type({"group", group}, DType::i32);
+    check.rank({"groups", groups}, 2);
+    check.shape({"groups", groups}, {groups.shape[0], 2}, {"groups", groups});
+    check.type({"groups", groups}, DType::f32);
+    check.contiguous({{"groups", groups}});
   }
   if (squares) {
     check.rank({"squares", squares}, 1);

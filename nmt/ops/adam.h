@@ -100,17 +100,21 @@ static_assert(RowCounters::words<RowCount> == 10 && RowCounters::words<RowPiece>
 ///   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   master -= learning_rate * (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay * master)
 ///   average += average_rate * (master - average), with the new master
-/// Nothing changes if the norm is not finite. With `rows`, the same pass counts what changed in each row of the
+/// With `groups`, a block of elements has the learning rate and the weight decay of its group, as PyTorch's parameter
+/// groups. Nothing changes if the norm is not finite. With `rows`, the same pass counts what changed in each row of the
 /// parameters; `compute` must hold the rounded masters before, too. Rows that are frozen are counted as not touched.
 struct AdamUpdate {
-  /// Treatment of an element: the full update, the update without weight decay, or none (master, m, v and average
-  /// unchanged).
-  enum Treatment : std::int32_t { decayed, not_decayed, frozen };
-  static constexpr std::int64_t treatment_block = 64;  // elements that share one treatment
-  /// Number of treatments of `count` elements.
-  static constexpr std::int64_t treatments(std::int64_t count) {
-    return (count + treatment_block - 1) / treatment_block;
-  }
+  /// Elements that are updated alike.
+  struct Group {
+    float rate_factor = 1;  // of learning_rate
+    float weight_decay = 0;
+
+    bool operator==(const Group&) const = default;
+  };
+  static constexpr std::int32_t frozen = -1;       // no group: master, m, v and average stay
+  static constexpr std::int64_t group_block = 64;  // elements that share one group
+  /// Number of group_blocks of `count` elements.
+  static constexpr std::int64_t group_blocks(std::int64_t count) { return (count + group_block - 1) / group_block; }
 
   /// The factor by which a gradient of this norm is multiplied; NaN if the norm is not finite: the update is skipped.
   static constexpr float clip_factor(double norm, double clip_norm) {
@@ -118,24 +122,26 @@ struct AdamUpdate {
     return clip_norm > 0 && norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1.0f;
   }
 
-  Tensor master;          // [n] f32, updated
-  ConstTensor gradient;   // [n] f32
-  Tensor m, v;            // [n] f32, updated
-  Tensor compute;         // [n] bf16, overwritten with the rounded master; absent in f32 mode
-  ConstTensor treatment;  // [treatments(n)] i32; all decayed if absent
-  ConstTensor squares;    // [any] f32: SquaredNorm's sums of the whole gradient; never clipped or skipped if absent
-  RowCounters rows;       // for a range that begins at a block of the flat array; absent: nothing is counted
-  Tensor average = {};    // [n] f32, updated: the moving average of the master; absent: none
-  double clip_norm = 0;   // 0: not clipped
+  Tensor master;         // [n] f32, updated
+  ConstTensor gradient;  // [n] f32
+  Tensor m, v;           // [n] f32, updated
+  Tensor compute;        // [n] bf16, overwritten with the rounded master; absent in f32 mode
+  ConstTensor group;     // [group_blocks(n)] i32: index in `groups`, or frozen; absent: no groups
+  ConstTensor groups;    // [any, 2] f32: Groups; absent: no groups
+  ConstTensor squares;   // [any] f32: SquaredNorm's sums of the whole gradient; never clipped or skipped if absent
+  RowCounters rows;      // for a range that begins at a block of the flat array; absent: nothing is counted
+  Tensor average = {};   // [n] f32, updated: the moving average of the master; absent: none
+  double clip_norm = 0;  // 0: not clipped
   float learning_rate = 0;
-  float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f, weight_decay = 0;
+  float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f;
+  float weight_decay = 0;  // unused with groups
   float average_rate = 0;  // 1 - decay of the average
   std::int64_t step = 1;   // t, starts at 1
   static constexpr std::string_view name = "adam_update";
   void check() const;
   static void fields(auto& op, auto&& f) {
     f.updates("master", op.master).reads("gradient", op.gradient).updates("m", op.m).updates("v", op.v);
-    f.writes("compute", op.compute).reads("treatment", op.treatment).reads("squares", op.squares);
+    f.writes("compute", op.compute).reads("group", op.group).reads("groups", op.groups).reads("squares", op.squares);
     f.updates("average", op.average);
     RowCounters::fields(op.rows, f);
   }

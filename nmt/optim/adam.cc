@@ -1,5 +1,8 @@
 #include "nmt/optim/adam.h"
 
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -167,6 +170,20 @@ void RowCounting::reset() {
   backend_.upload(zeros.data(), counts());
 }
 
+std::vector<const Parameter*> matching_parameters(const ParameterStore& store, std::string_view key,
+                                                  const std::string& glob) {
+  std::vector<const Parameter*> matched;
+  for (const Parameter& parameter : store.all()) {
+    if (fnmatch(glob.c_str(), parameter.name.c_str(), 0) == 0) matched.push_back(&parameter);
+  }
+  if (!matched.empty()) return matched;
+  std::vector<std::string> examples;
+  const std::size_t step = std::max<std::size_t>(1, store.all().size() / 6);
+  for (std::size_t i = 0; i < store.all().size(); i += step) examples.push_back(store.all()[i].name);
+  throw UsageFailure(
+      fmt::format("{}: '{}' matches no parameter; parameters are {}, …", key, glob, fmt::join(examples, ", ")));
+}
+
 void AdamOptions::bind(OptionBinder& b) {
   b.number("beta1", beta1, 0, 0.9999999, "decay of the first moment");
   b.number("beta2", beta2, 0, 0.9999999, "decay of the second moment");
@@ -175,11 +192,36 @@ void AdamOptions::bind(OptionBinder& b) {
            "decoupled weight decay, multiplied by the learning rate; biases and norms have none");
   b.number("clip_norm", clip_norm, 0, 1e9,
            "max global gradient norm; larger gradients are scaled down to it; 0: no clipping");
+  b.items("groups", groups,
+          "parameters with another learning rate or weight decay; the first group that matches counts");
+}
+
+void ParameterGroup::bind(OptionBinder& b) {
+  b.list("parameters", parameters, "names with * and ?, such as encoder.*");
+  b.number("learning_rate_factor", rate_factor, 0, 1000, "factor of the learning rate");
+  b.number("weight_decay_factor", decay_factor, 0, 1000,
+           "factor of optimizer.weight_decay; biases and norms have none");
 }
 
 Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shard,
            const std::function<Moment()>& allocate)
-    : store_(&store), options_(options), own_(shard.within({0, store.flat_size()})), m_(allocate()), v_(allocate()) {}
+    : store_(&store),
+      options_(options),
+      own_(shard.within({0, store.flat_size()})),
+      m_(allocate()),
+      v_(allocate()),
+      matched_(store.all().size()) {
+  for (std::size_t group = 0; group < options_.groups.size(); ++group) {
+    const std::string key = fmt::format("optimizer.groups.{}.parameters", group + 1);
+    if (options_.groups[group].parameters.empty()) throw UsageFailure(key + ": missing; expected names with * and ?");
+    for (const std::string& glob : options_.groups[group].parameters) {
+      for (const Parameter* parameter : matching_parameters(store, key, glob)) {
+        const ParameterGroup*& matched = matched_[parameter->index];
+        if (matched == nullptr) matched = &options_.groups[group];
+      }
+    }
+  }
+}
 
 void Adam::keep_average(double decay, Moment average) {
   average_ = std::move(average);
@@ -188,28 +230,41 @@ void Adam::keep_average(double decay, Moment average) {
 
 void Adam::freeze(const Parameter& parameter) {
   frozen_.insert(parameter.index);
-  treatments_ = Buffer();
+  group_ = Buffer();
+}
+
+AdamUpdate::Group Adam::group(const Parameter& parameter) const {
+  const ParameterGroup* matched = matched_[parameter.index];
+  const double decay = parameter.shape.rank() == 1 ? 0 : options_.weight_decay;
+  return {.rate_factor = matched != nullptr ? static_cast<float>(matched->rate_factor) : 1,
+          .weight_decay = static_cast<float>(matched != nullptr ? decay * matched->decay_factor : decay)};
 }
 
 /// Once, before the first update.
-void Adam::upload_treatments(Backend& backend) {
-  if (treatments_.data() != nullptr || (options_.weight_decay == 0 && frozen_.empty())) return;
-  static_assert(ParameterStore::alignment % AdamUpdate::treatment_block == 0);
-  const Shape blocks{AdamUpdate::treatments(store_->flat_size())};
-  std::vector<std::int32_t> treatments(static_cast<std::size_t>(blocks.elements()), AdamUpdate::decayed);
+void Adam::upload_groups(Backend& backend) {
+  if (group_.data() != nullptr || (options_.weight_decay == 0 && frozen_.empty() && options_.groups.empty())) return;
+  static_assert(ParameterStore::alignment % AdamUpdate::group_block == 0);
+  std::vector<AdamUpdate::Group> groups;
+  std::vector<std::int32_t> indices(static_cast<std::size_t>(AdamUpdate::group_blocks(store_->flat_size())));
   for (const Parameter& parameter : store_->all()) {
-    const auto treatment = frozen_.contains(parameter.index) ? AdamUpdate::frozen
-                           : parameter.shape.rank() == 1     ? AdamUpdate::not_decayed
-                                                             : AdamUpdate::decayed;
-    std::fill_n(treatments.begin() + parameter.offset / AdamUpdate::treatment_block,
-                store_->padded_size(parameter) / AdamUpdate::treatment_block, treatment);
+    std::int32_t index = AdamUpdate::frozen;
+    if (!freezes(parameter)) {
+      const auto found = std::find(groups.begin(), groups.end(), group(parameter));
+      index = static_cast<std::int32_t>(found - groups.begin());
+      if (found == groups.end()) groups.push_back(group(parameter));
+    }
+    std::fill_n(indices.begin() + parameter.offset / AdamUpdate::group_block,
+                store_->padded_size(parameter) / AdamUpdate::group_block, index);
   }
-  treatments_ = backend.allocate(treatments.size() * sizeof(std::int32_t), MemoryPurpose::moments);
-  backend.upload(treatments.data(), treatments_.view(blocks, DType::i32));
+  group_ = backend.allocate(indices.size() * sizeof(std::int32_t), MemoryPurpose::moments);
+  backend.upload(indices.data(), group_.view(Shape{static_cast<std::int64_t>(indices.size())}, DType::i32));
+  groups_ = backend.allocate(groups.size() * sizeof(AdamUpdate::Group), MemoryPurpose::moments);
+  group_count_ = static_cast<std::int64_t>(groups.size());
+  backend.upload(groups.data(), groups_.view(Shape{group_count_, 2}, DType::f32));
 }
 
 void Adam::start_step(Backend& backend, double learning_rate, ConstTensor squares) {
-  upload_treatments(backend);
+  upload_groups(backend);
   for (const ElementRange& range : own_) update(backend, range, learning_rate, squares);
 }
 
@@ -223,11 +278,11 @@ UpdateStats Adam::finish_step(std::span<const float> squares) {
 void Adam::update(Backend& backend, const ElementRange& range, double learning_rate, ConstTensor squares) const {
   const auto part = [&](const Tensor& flat) { return flat.row_slice(range.begin, range.end - range.begin); };
   const Tensor copies = store_->compute_copies();
-  ConstTensor treatment;
-  if (treatments_.data() != nullptr) {
-    treatment =
-        treatments_.view(Shape{AdamUpdate::treatments(store_->flat_size())}, DType::i32)
-            .row_slice(range.begin / AdamUpdate::treatment_block, AdamUpdate::treatments(range.end - range.begin));
+  ConstTensor group, groups;
+  if (group_.data() != nullptr) {
+    group = group_.view(Shape{AdamUpdate::group_blocks(store_->flat_size())}, DType::i32)
+                .row_slice(range.begin / AdamUpdate::group_block, AdamUpdate::group_blocks(range.end - range.begin));
+    groups = groups_.view(Shape{group_count_, 2}, DType::f32);
   }
   const auto t = static_cast<double>(steps_ + 1);
   const double decay = std::min(average_decay_, (1 + t) / (10 + t));
@@ -236,7 +291,8 @@ void Adam::update(Backend& backend, const ElementRange& range, double learning_r
                          .m = m_.part(range),
                          .v = v_.part(range),
                          .compute = copies ? part(copies) : Tensor(),
-                         .treatment = treatment,
+                         .group = group,
+                         .groups = groups,
                          .squares = squares,
                          .rows = counting_ != nullptr ? counting_->of(range) : RowCounters(),
                          .average = average_ ? average_->part(range) : Tensor(),

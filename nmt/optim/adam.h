@@ -105,15 +105,28 @@ class RowCounting {
   Buffer blocks_, pieces_, counts_, parts_;  // the tensors of RowCounters, for the whole flat array
 };
 
+/// Parameters whose updates differ from those of the others.
+struct ParameterGroup {
+  std::vector<std::string> parameters;  // globs for fnmatch(3)
+  double rate_factor = 1, decay_factor = 1;
+
+  void bind(OptionBinder& binder);
+};
+
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.98;
   double epsilon = 1e-9;
   double weight_decay = 0;
   double clip_norm = 0;  // 0: no clipping
+  std::vector<ParameterGroup> groups;
 
   void bind(OptionBinder& binder);
 };
+
+/// The parameters whose names match a glob for fnmatch(3). Throws UsageFailure that names `key` if none does.
+std::vector<const Parameter*> matching_parameters(const ParameterStore& store, std::string_view key,
+                                                  const std::string& glob);
 
 /// The result of one step.
 struct UpdateStats {
@@ -122,7 +135,8 @@ struct UpdateStats {
 };
 
 /// Adam over all parameters of a store or over this rank's shard of them. Owns both moments, f32. Parameters with one
-/// dimension (biases, gains of layer norms) have no weight decay.
+/// dimension (biases, gains of layer norms) have no weight decay. A parameter belongs to the first of the options'
+/// groups that matches its name. The constructors throw UsageFailure if a pattern of a group matches no parameter.
 class Adam {
  public:
   /// Updates all parameters. The moments are in the backend's memory.
@@ -165,7 +179,8 @@ class Adam {
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
-  void upload_treatments(Backend& backend);
+  AdamUpdate::Group group(const Parameter& parameter) const;
+  void upload_groups(Backend& backend);
   void update(Backend& backend, const ElementRange& range, double learning_rate, ConstTensor squares) const;
 
   const ParameterStore* store_;
@@ -176,7 +191,9 @@ class Adam {
   Moment m_, v_;
   std::optional<Moment> average_;
   double average_decay_ = 0;
-  Buffer treatments_;  // AdamUpdate::treatment of the whole store; absent if all elements have the same
+  std::vector<const ParameterGroup*> matched_;  // by index of the parameter; null: no group
+  Buffer group_, groups_;  // those of AdamUpdate for the whole store; absent if all elements are updated alike
+  std::int64_t group_count_ = 0;
   std::int64_t steps_ = 0;
 };
 

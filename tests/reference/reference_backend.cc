@@ -210,26 +210,25 @@ class ReferenceBackend final : public Backend {
     reference::AdamScalars scalars{
         clip_factor, op.learning_rate, op.beta1, op.beta2, op.eps, op.weight_decay, static_cast<double>(op.step)};
     const Matrix old_master = master, old_m = m, old_v = v;
-    reference::adam(scalars, load(op.gradient), master, m, v);
-    if (op.treatment) {
-      Matrix undecayed = old_master, m_again = old_m, v_again = old_v;
-      scalars.weight_decay = 0;
-      reference::adam(scalars, load(op.gradient), undecayed, m_again, v_again);
+    if (!op.group) reference::adam(scalars, load(op.gradient), master, m, v);
+    for (std::int32_t group = 0; op.group && group < op.groups.shape[0]; ++group) {
+      const AdamUpdate::Group& settings = op.groups.as<AdamUpdate::Group>()[group];
+      scalars.learning_rate = static_cast<double>(op.learning_rate) * static_cast<double>(settings.rate_factor);
+      scalars.weight_decay = settings.weight_decay;
+      Matrix updated = old_master, new_m = old_m, new_v = old_v;
+      reference::adam(scalars, load(op.gradient), updated, new_m, new_v);
       for (std::size_t i = 0; i < master.values.size(); ++i) {
-        const std::int32_t treatment = op.treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block];
-        if (treatment == AdamUpdate::not_decayed) master.values[i] = undecayed.values[i];
-        if (treatment != AdamUpdate::frozen) continue;
-        master.values[i] = old_master.values[i];
-        m.values[i] = old_m.values[i];
-        v.values[i] = old_v.values[i];
+        if (op.group.as<std::int32_t>()[i / AdamUpdate::group_block] != group) continue;
+        master.values[i] = updated.values[i];
+        m.values[i] = new_m.values[i];
+        v.values[i] = new_v.values[i];
       }
     }
     if (op.average) {
       Matrix average = load(op.average);
       const auto rate = static_cast<double>(op.average_rate);
       for (std::size_t i = 0; i < average.values.size(); ++i) {
-        const bool moves =
-            !op.treatment || op.treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block] != AdamUpdate::frozen;
+        const bool moves = !op.group || op.group.as<std::int32_t>()[i / AdamUpdate::group_block] != AdamUpdate::frozen;
         if (moves) average.values[i] += rate * (master.values[i] - average.values[i]);
       }
       store(average, op.average);

@@ -14,7 +14,7 @@ namespace {
 
 /// The scalars of the formula but the clip factor, folded as on the CPU.
 struct AdamStep {
-  float beta1, rest1, beta2, rest2, v_correction, rate, eps, keep, average_rate;
+  float beta1, rest1, beta2, rest2, v_correction, rate, eps, learning_rate, keep, average_rate;
 };
 
 float bias_correction(float beta, std::int64_t step) {
@@ -29,6 +29,7 @@ AdamStep folded(const AdamUpdate& op) {
           .v_correction = bias_correction(op.beta2, op.step),
           .rate = -op.learning_rate * bias_correction(op.beta1, op.step),
           .eps = op.eps,
+          .learning_rate = op.learning_rate,
           .keep = 1 - op.learning_rate * op.weight_decay,
           .average_rate = op.average_rate};
 }
@@ -37,10 +38,11 @@ struct AdamOperands {
   float* master;
   const float* gradient;
   float *first, *second;
-  float* average;                 // read where the kernel is `averaged`
-  bfloat* compute;                // or null
-  const std::int32_t* treatment;  // or null
-  const float* clip_factor;       // or null: 1; a NaN there: nothing changes
+  float* average;             // read where the kernel is `averaged`
+  bfloat* compute;            // or null
+  const std::int32_t* group;  // or null
+  const AdamUpdate::Group* groups;
+  const float* clip_factor;  // or null: 1; a NaN there: nothing changes
 };
 
 /// Counts nothing.
@@ -72,10 +74,14 @@ struct LaneCounter {
 template <int n, bool averaged, class Counter>
 __device__ void update_piece(const AdamOperands& operands, std::int64_t at, const AdamStep& step, float clip_factor,
                              Counter& counter) {
-  const std::int32_t treatment =
-      operands.treatment != nullptr ? operands.treatment[at / AdamUpdate::treatment_block] : 0;
-  if (treatment == AdamUpdate::frozen) return;
-  const float keep = treatment == AdamUpdate::decayed ? step.keep : 1.0f;
+  float rate = step.rate, keep = step.keep;
+  if (operands.group != nullptr) {
+    const std::int32_t index = operands.group[at / AdamUpdate::group_block];
+    if (index == AdamUpdate::frozen) return;
+    const AdamUpdate::Group group = operands.groups[index];
+    rate *= group.rate_factor;
+    keep = 1.0f - __fmul_rn(step.learning_rate * group.rate_factor, group.weight_decay);
+  }
   auto master = piece_at<n>(operands.master + at), first = piece_at<n>(operands.first + at),
        second = piece_at<n>(operands.second + at);
   const auto gradient = piece_at<n>(operands.gradient + at);
@@ -86,7 +92,7 @@ __device__ void update_piece(const AdamOperands& operands, std::int64_t at, cons
     const float m = fmaf(first.of[e], step.beta1, g * step.rest1);
     const float v = fmaf(second.of[e], step.beta2, g * g * step.rest2);
     const float ratio = m / (sqrtf(v * step.v_correction) + step.eps);
-    const float updated = fmaf(ratio, step.rate, master.of[e] * keep);
+    const float updated = fmaf(ratio, rate, master.of[e] * keep);
     counter.count(master.of[e], updated, gradient.of[e]);
     first.of[e] = m, second.of[e] = v, master.of[e] = updated, compute.of[e] = narrow<bfloat>(updated);
   }
@@ -246,7 +252,8 @@ void run(const AdamUpdate& op, CudaContext& context) {
                               .second = op.v.as<float>(),
                               .average = op.average ? op.average.as<float>() : nullptr,
                               .compute = op.compute ? op.compute.as<bfloat>() : nullptr,
-                              .treatment = op.treatment ? op.treatment.as<std::int32_t>() : nullptr,
+                              .group = op.group ? op.group.as<std::int32_t>() : nullptr,
+                              .groups = op.group ? op.groups.as<AdamUpdate::Group>() : nullptr,
                               .clip_factor = factor};
   const CountedRows rows{.blocks = op.rows.blocks.as<std::int32_t>(),
                          .pieces = op.rows.pieces.as<RowPiece>(),

@@ -1,6 +1,5 @@
 #include "nmt/train/update/model_replica.h"
 
-#include <fnmatch.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -33,14 +32,6 @@ CommConfig resolved_communication(const TrainConfig& config) {
   return resolved;
 }
 
-/// A few parameter names as examples for an error message.
-std::string some_names(const ParameterStore& parameters) {
-  std::vector<std::string> names;
-  const std::size_t step = std::max<std::size_t>(1, parameters.all().size() / 6);
-  for (std::size_t i = 0; i < parameters.all().size(); i += step) names.push_back(parameters.all()[i].name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 /// The parameters selected by training.freeze: comma-separated globs for fnmatch(3). Throws UsageFailure if a glob
 /// matches no parameter or if no parameter is left to train.
 std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters, const std::string& globs) {
@@ -48,16 +39,9 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
   std::vector<bool> seen(parameters.all().size());
   std::istringstream list(globs);
   for (std::string glob; std::getline(list, glob, ',');) {
-    bool matched = false;
-    for (const Parameter& parameter : parameters.all()) {
-      if (fnmatch(glob.c_str(), parameter.name.c_str(), 0) != 0) continue;
-      matched = true;
-      if (!seen[parameter.index]) frozen.push_back(&parameter);
-      seen[parameter.index] = true;
-    }
-    if (!matched) {
-      throw UsageFailure(fmt::format("training.freeze: '{}' matches no parameter; parameters are {}, …", glob,
-                                     some_names(parameters)));
+    for (const Parameter* parameter : matching_parameters(parameters, "training.freeze", glob)) {
+      if (!seen[parameter->index]) frozen.push_back(parameter);
+      seen[parameter->index] = true;
     }
   }
   if (frozen.size() == parameters.all().size()) {

@@ -78,31 +78,55 @@ TEST_P(AdamTest, ChangesNothingIfASquareIsNotFinite) {
   }
 }
 
-/// Stretches of all treatments, within a block of a thread and across two.
-TEST_P(AdamTest, TreatsEachBlockAsItSays) {
+/// Stretches of all groups and frozen ones, within a block of a thread and across two.
+TEST_P(AdamTest, UpdatesEachBlockAsItsGroupSays) {
+  const Tensor groups = tensors.zeros({3, 2}, DType::f32);
+  groups.as<AdamUpdate::Group>()[0] = {.rate_factor = 1, .weight_decay = 3};
+  groups.as<AdamUpdate::Group>()[1] = {.rate_factor = 1, .weight_decay = 0};
+  groups.as<AdamUpdate::Group>()[2] = {.rate_factor = 0.3f, .weight_decay = 7};
   for (const std::int64_t count : {64, 100, 40003}) {
-    const Tensor treatment = tensors.zeros({AdamUpdate::treatments(count)}, DType::i32);
-    for (std::int64_t block = 0; block < treatment.shape[0]; ++block) {
-      treatment.as<std::int32_t>()[block] = static_cast<std::int32_t>((block % 7 + block / 250) % 3);
+    const Tensor group = tensors.zeros({AdamUpdate::group_blocks(count)}, DType::i32);
+    for (std::int64_t block = 0; block < group.shape[0]; ++block) {
+      group.as<std::int32_t>()[block] = static_cast<std::int32_t>((block % 7 + block / 250) % 4) - 1;
     }
     AdamUpdate op{.master = tensors.normal({count}, DType::f32),
                   .gradient = tensors.normal({count}, DType::f32),
                   .m = tensors.normal({count}, DType::f32),
                   .v = tensors.zeros({count}, DType::f32),
                   .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
-                  .treatment = treatment,
+                  .group = group,
+                  .groups = groups,
                   .average = tensors.normal({count}, DType::f32),
                   .learning_rate = 0.01f,
-                  .weight_decay = 3,
                   .average_rate = 0.5f};
     const Tensor before = tensors.copy(op.master), m = tensors.copy(op.m);
     expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::average});
     for (std::int64_t i = 0; i < count; ++i) {
-      if (treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block] != AdamUpdate::frozen) continue;
+      if (group.as<std::int32_t>()[i / AdamUpdate::group_block] != AdamUpdate::frozen) continue;
       ASSERT_EQ(op.master.as<float>()[i], before.as<float>()[i]) << i;
       ASSERT_EQ(op.m.as<float>()[i], m.as<float>()[i]) << i;
     }
   }
+}
+
+/// One group with a factor of 1 is what an update without groups is, to the bit.
+TEST_P(AdamTest, HasTheSameBitsWithAndWithoutGroups) {
+  constexpr std::int64_t count = 10007;
+  const Tensor groups = tensors.zeros({1, 2}, DType::f32);
+  groups.as<AdamUpdate::Group>()[0] = {.rate_factor = 1, .weight_decay = 0.1f};
+  AdamUpdate op{.master = tensors.normal({count}, DType::f32),
+                .gradient = tensors.normal({count}, DType::f32),
+                .m = tensors.normal({count}, DType::f32),
+                .v = tensors.zeros({count}, DType::f32),
+                .learning_rate = 0.0137f,
+                .weight_decay = 0.1f};
+  const Tensor master = tensors.copy(op.master), m = tensors.copy(op.m), v = tensors.copy(op.v);
+  tested->run(op);
+  const Tensor expected = op.master;
+  op.master = master, op.m = m, op.v = v, op.weight_decay = 5;
+  op.group = tensors.zeros({AdamUpdate::group_blocks(count)}, DType::i32), op.groups = groups;
+  tested->run(op);
+  EXPECT_TRUE(same_bits(op.master, expected));
 }
 
 /// Ranges of a longer array that begin anywhere, longer than one thread's share.

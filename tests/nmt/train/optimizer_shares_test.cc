@@ -21,6 +21,7 @@ TrainConfig config_of_shares(DType precision, OptimizerPlacement optimizer) {
   config.model.inner = 384;
   config.optimizer.adam.clip_norm = 0.5;
   config.optimizer.adam.weight_decay = 0.01;
+  config.optimizer.adam.groups = {{.parameters = {"encoder.*"}, .rate_factor = 0.5}};
   config.communication.optimizer = optimizer;
   return config;
 }
@@ -155,7 +156,8 @@ TEST(OptimizerShares, ExchangeTheirPartsOfTheAverage) {
 TEST(OptimizerShares, AreCountedInTheRecordsOfMemory) {
   const auto memory = [](OptimizerPlacement optimizer, double ema = 0) {
     TrainConfig config = config_of_shares(DType::bf16, optimizer);
-    config.optimizer.adam.weight_decay = 0;  // whose treatments are whole
+    config.optimizer.adam.weight_decay = 0;  // whose groups are whole
+    config.optimizer.adam.groups = {};
     config.training.ema = ema;
     return train_hosts(config, 4, 2)[0].steps.back().memory_bytes;
   };
@@ -232,7 +234,8 @@ TEST(OptimizerSharesOfGpus, ResumeFromWholeCopiesAndOtherNumbersOfGpus) {
 TEST(OptimizerSharesOfGpus, KeepTheirMomentsOnly) {
   const auto memory = [](OptimizerPlacement optimizer) {
     TrainConfig config = config_of_shares(DType::bf16, optimizer);
-    config.optimizer.adam.weight_decay = 0;  // whose treatments are whole
+    config.optimizer.adam.weight_decay = 0;  // whose groups are whole
+    config.optimizer.adam.groups = {};
     config.communication.bucket_mb = 0.3;
     return train_gpus(config, 2)[0].steps.back().memory_bytes;
   };

@@ -97,16 +97,18 @@ void for_blocks(std::int64_t count, CpuContext& context, Body&& body) {
   for (std::int64_t b = 0; b < blocks; ++b) body(b * block, std::min(block, count - b * block));
 }
 
-/// Calls body(first, elements, treatment) for the stretches of `count` elements from `begin` on that are treated alike.
+/// Calls body(first, elements, group) for the stretches of `count` elements from `begin` on that have one group and are
+/// not frozen.
 template <class Body>
-void for_treatments(const ConstTensor& treatment, std::int64_t begin, std::int64_t count, Body&& body) {
-  if (!treatment) return body(begin, count, AdamUpdate::decayed);
-  const auto* of = treatment.as<std::int32_t>();
+void for_groups(const AdamUpdate& op, std::int64_t begin, std::int64_t count, Body&& body) {
+  if (!op.group) return body(begin, count, AdamUpdate::Group{.weight_decay = op.weight_decay});
+  const auto* index = op.group.as<std::int32_t>();
+  const auto* groups = op.groups.as<AdamUpdate::Group>();
   const std::int64_t end = begin + count;
   for (std::int64_t first = begin, next = begin; first < end; first = next) {
-    const std::int32_t kind = of[first / AdamUpdate::treatment_block];
-    while (next < end && of[next / AdamUpdate::treatment_block] == kind) next += AdamUpdate::treatment_block;
-    body(first, std::min(next, end) - first, kind);
+    const std::int32_t group = index[first / AdamUpdate::group_block];
+    while (next < end && index[next / AdamUpdate::group_block] == group) next += AdamUpdate::group_block;
+    if (group != AdamUpdate::frozen) body(first, std::min(next, end) - first, groups[group]);
   }
 }
 
@@ -140,15 +142,22 @@ struct Step {
         beta2(broadcast(op.beta2)),
         rest2(broadcast(1 - op.beta2)),
         v_correction(broadcast(correction(op.beta2, op.step))),
-        rate(broadcast(-op.learning_rate * correction(op.beta1, op.step))),
         eps(broadcast(op.eps)),
-        keep(broadcast(1 - op.learning_rate * op.weight_decay)),
         average_rate(broadcast(op.average_rate)) {}
 
   static float correction(float beta, std::int64_t step) {
     return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
   }
-  Vec16f scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep, average_rate;
+  Vec16f scale, beta1, rest1, beta2, rest2, v_correction, eps, average_rate;
+};
+
+/// The scalars that differ between groups: master' = rate direction + keep master.
+struct GroupStep {
+  GroupStep(const AdamUpdate& op, const AdamUpdate::Group& group)
+      : rate(broadcast(-op.learning_rate * group.rate_factor * Step::correction(op.beta1, op.step))),
+        keep(broadcast(1 - op.learning_rate * group.rate_factor * group.weight_decay)) {}
+
+  Vec16f rate, keep;
 };
 
 /// NaN: skip the update.
@@ -175,14 +184,13 @@ class AdamPass {
   template <class Counter>
   void update(std::int64_t begin, std::int64_t count, Counter& counter) const {
     if (count == 0) return;
-    for_treatments(op_.treatment, begin, count, [&](std::int64_t from, std::int64_t elements, std::int32_t treatment) {
-      if (treatment == AdamUpdate::frozen) return;
-      const Vec16f keep = treatment == AdamUpdate::decayed ? step_.keep : broadcast(1);
+    for_groups(op_, begin, count, [&](std::int64_t from, std::int64_t elements, const AdamUpdate::Group& group) {
+      const GroupStep group_step(op_, group);
       const AdamPass pass = *this;  // copies that no store to the arrays can change stay in registers
       Counter sums = counter;
       const auto update_all = [&](auto averages) {
         for_lanes(elements, [&](std::int64_t place, auto mask) {
-          pass.update_lanes<averages.value>(from + place, mask, keep, sums);
+          pass.update_lanes<averages.value>(from + place, mask, group_step, sums);
         });
       };
       if (average_ != nullptr) {
@@ -196,7 +204,7 @@ class AdamPass {
 
  private:
   template <bool averages, class Which, class Counter>
-  [[gnu::always_inline]] void update_lanes(std::int64_t i, Which mask, Vec16f keep, Counter& counter) const {
+  [[gnu::always_inline]] void update_lanes(std::int64_t i, Which mask, const GroupStep& group, Counter& counter) const {
     const Vec16f gradient = load_lanes(gradient_ + i, mask), g = gradient * step_.scale;
     const Vec16f m = fused(load_lanes(first_ + i, mask), step_.beta1, g * step_.rest1);
     const Vec16f v = fused(load_lanes(second_ + i, mask), step_.beta2, g * g * step_.rest2);
@@ -204,7 +212,7 @@ class AdamPass {
     store_lanes(second_ + i, v, mask);
     const Vec16f direction = m / (square_root(v * step_.v_correction) + step_.eps);
     const Vec16f before = load_lanes(masters_ + i, mask);
-    const Vec16f master = fused(direction, step_.rate, before * keep);
+    const Vec16f master = fused(direction, group.rate, before * group.keep);
     store_lanes(masters_ + i, master, mask);
     compute_.store(i, master, mask, counter.line_begins(i));
     if constexpr (averages) {

@@ -112,6 +112,9 @@ T atomicAdd(T* place, T value) {
   return before;
 }
 inline void __threadfence() {}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
 
 /// A store whose line leaves the caches first.
 template <class T>
