@@ -62,8 +62,8 @@ void RotaryPositions::check() const {
 
 void write_sinusoid_column(std::int64_t column, std::int64_t positions, std::int64_t width, std::int64_t divisor,
                            float* table) {
-  const auto pair = static_cast<double>(column / 2 * 2);
-  const double frequency = std::pow(10000.0, -pair / static_cast<double>(divisor));
+  const std::int64_t pair = column / 2 * 2;
+  const double frequency = std::pow(10000.0, -static_cast<double>(pair) / static_cast<double>(divisor));
   for (std::int64_t position = 0; position < positions; ++position) {
     const double angle = static_cast<double>(position) * frequency;
     table[position * width + column] = static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
