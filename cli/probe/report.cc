@@ -56,8 +56,8 @@ std::string distance_text(const RecordPair& pair) {
   if (pair.sameness == Sameness::missing)
     return pair.a == nullptr ? "missing in the first probe" : "missing in the second probe";
   const bool same_type = pair.a->dtype == pair.b->dtype;
-  const std::string types = fmt::format("{} {} and {} {}", name_of(pair.a->dtype), pair.a->shape.text(),
-                                        name_of(pair.b->dtype), pair.b->shape.text());
+  std::string types = fmt::format("{} {} and {} {}", name_of(pair.a->dtype), pair.a->shape.text(),
+                                  name_of(pair.b->dtype), pair.b->shape.text());
   if (pair.distance.compared == 0) return types;
   std::string text = same_type ? "" : types + "; ";
   if (pair.element < 0) {

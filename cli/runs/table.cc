@@ -107,7 +107,7 @@ std::size_t total(const std::vector<std::size_t>& shown, const std::vector<std::
 /// The columns that the character at `place` takes on a terminal; moves `place` behind it.
 std::size_t next_width(std::string_view text, std::size_t& place) {
   UChar32 character = 0;
-  U8_NEXT_OR_FFFD(text.data(), place, text.size(), character);
+  U8_NEXT_OR_FFFD(text.data(), place, text.size(), character);  // NOLINT(bugprone-inc-dec-in-conditions): ICU's macro
   if ((U_GET_GC_MASK(character) & (U_GC_MN_MASK | U_GC_ME_MASK | U_GC_CF_MASK)) != 0) return 0;
   const auto width = static_cast<UEastAsianWidth>(u_getIntPropertyValue(character, UCHAR_EAST_ASIAN_WIDTH));
   return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;

@@ -179,7 +179,9 @@ Result<RandomBatch> RandomBatch::parse(std::string_view text) {
     if (error != std::errc() || number < 1 || number > 100'000) return false;
     at = next;
     if (separator == '\0') return at == end;
-    return at != end && *at++ == separator;
+    if (at == end || *at != separator) return false;
+    ++at;
+    return true;
   };
   if (!read(batch.sentences, 'x') || !read(batch.source_tokens, '/') || !read(batch.target_tokens, '\0')) return wrong;
   return batch;

@@ -18,7 +18,7 @@ namespace babelring {
 namespace {
 
 /// Checks the options before the thread starts.
-const PipelineOptions& checked(const PipelineOptions& options) {
+PipelineOptions checked(const PipelineOptions& options) {
   const RankPart& part = options.part;
   if (part.rank < 0 || part.rank >= part.world || part.micro_batch_tokens < 0) {
     fail(

@@ -90,8 +90,8 @@ IdSequences::IdSequences(const std::filesystem::path& path, std::int64_t vocabul
   }
   // The mapping is page-aligned and both arrays start at multiples of 8 in it.
   const std::byte* first = bytes.data() + sizeof(Head);
-  ids_ = {static_cast<const std::int32_t*>(static_cast<const void*>(first)), tail.tokens};
-  offsets_ = {static_cast<const std::uint64_t*>(static_cast<const void*>(first + id_bytes)), tail.sentences + 1};
+  ids_ = {reinterpret_cast<const std::int32_t*>(first), tail.tokens};
+  offsets_ = {reinterpret_cast<const std::uint64_t*>(first + id_bytes), tail.sentences + 1};
   bool ordered = offsets_.front() == 0 && offsets_.back() == tail.tokens;
   for (std::size_t i = 0; i + 1 < offsets_.size(); ++i) ordered &= offsets_[i] <= offsets_[i + 1];
   if (!ordered) fail("{}: damaged, its sentence offsets are not in order from 0 to {}", name_, tail.tokens);

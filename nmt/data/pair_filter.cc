@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
-#include <unicode/utf8.h>
 
 #include <algorithm>
 #include <array>
@@ -25,12 +24,7 @@ constexpr std::uint64_t source_seed = 1, target_seed = 2, near_seed = 3;
 
 template <typename Action>
 void for_each_code(std::string_view text, Action&& action) {
-  const auto bytes = static_cast<std::int32_t>(text.size());
-  for (std::int32_t i = 0; i < bytes;) {
-    UChar32 c = 0;
-    U8_NEXT_OR_FFFD(text.data(), i, bytes, c);
-    action(c);
-  }
+  for (std::size_t place = 0; place < text.size();) action(next_character(text, place));
 }
 
 /// The script of a letter; common if it is none, or of several scripts.

@@ -275,7 +275,8 @@ class SegmentSampler::UnigramSampler : public ModelSampler {
     double left = random.uniform() * std::accumulate(arcs.begin(), arcs.end(), 0.0,
                                                      [](double sum, const Arc& arc) { return sum + arc.weight; });
     for (const Arc& arc : arcs) {
-      if ((left -= arc.weight) < 0) return arc;
+      left -= arc.weight;
+      if (left < 0) return arc;
     }
     return arcs.back();
   }

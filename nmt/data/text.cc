@@ -53,11 +53,8 @@ std::size_t space_at(std::string_view text, std::size_t i) {
 /// Calls `action` with each character, until it returns false.
 template <typename Action>
 void for_each_character(std::string_view text, Action&& action) {
-  const auto bytes = static_cast<std::int32_t>(text.size());
-  for (std::int32_t i = 0; i < bytes;) {
-    UChar32 c = 0;
-    U8_NEXT_OR_FFFD(text.data(), i, bytes, c);
-    if (!action(c)) return;
+  for (std::size_t place = 0; place < text.size();) {
+    if (!action(next_character(text, place))) return;
   }
 }
 
@@ -167,6 +164,12 @@ std::int64_t replace_invalid_utf8(std::string& text) {
   }
   text = std::move(out);
   return replaced;
+}
+
+std::int32_t next_character(std::string_view text, std::size_t& place) {
+  UChar32 character = 0;
+  U8_NEXT_OR_FFFD(text.data(), place, text.size(), character);  // NOLINT(bugprone-inc-dec-in-conditions): ICU's macro
+  return character;
 }
 
 void append_character(std::string& text, std::uint32_t code) {

@@ -17,6 +17,9 @@ std::int64_t replace_invalid_utf8(std::string& text);
 /// Cuts the text to at most `bytes` bytes, and removes what that leaves of a character.
 void cut_text(std::string& text, std::size_t bytes);
 
+/// The code point at `place`, which must lie in the text; U+FFFD for a damaged one. Moves `place` behind it.
+std::int32_t next_character(std::string_view text, std::size_t& place);
+
 /// Appends a code point up to U+10FFFF in UTF-8.
 void append_character(std::string& text, std::uint32_t code);
 

@@ -146,7 +146,7 @@ class WordAligner::Direction {
   void count_to_probabilities() {
     std::vector<std::pair<double, std::int64_t>> totals;  // by piece, null first: counts and number of translations
     const auto total = [&totals](const PairTable::Entry& entry) -> auto& {
-      const auto at = static_cast<std::size_t>(PairTable::given(entry) + 1);
+      const auto at = static_cast<std::size_t>(std::int64_t{PairTable::given(entry)} + 1);
       if (at >= totals.size()) totals.resize(at + 1);
       return totals[at];
     };

@@ -1,7 +1,6 @@
 #include "nmt/decode/constraints.h"
 
 #include <unicode/uchar.h>
-#include <unicode/utf8.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +9,7 @@
 
 #include "base/failure.h"
 #include "base/log.h"
+#include "nmt/data/text.h"
 
 namespace babelring {
 namespace {
@@ -42,11 +42,9 @@ PieceTexts::PieceTexts(const Vocabulary& vocabulary) {
     const std::optional<char> byte = byte_of(piece);
     const bool is_text = id >= first_free_id && !piece.starts_with(absent_piece);
     texts_.push_back(!is_text ? std::string() : byte ? std::string(1, *byte) : piece);
-    UChar32 first = 0;
-    std::int32_t at = 0;
     const std::string& text = texts_.back();
-    U8_NEXT_OR_FFFD(text.data(), at, static_cast<std::int32_t>(text.size()), first);
-    continues_.push_back(!text.empty() && is_spaced_letter(first));
+    std::size_t place = 0;
+    continues_.push_back(!text.empty() && is_spaced_letter(next_character(text, place)));
   }
 }
 

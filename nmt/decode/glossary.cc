@@ -16,24 +16,15 @@
 namespace babelring {
 namespace {
 
-UChar32 character_at(std::string_view text, std::size_t place) {
-  UChar32 character = 0;
-  auto at = static_cast<std::int32_t>(place);
-  U8_NEXT_OR_FFFD(text.data(), at, static_cast<std::int32_t>(text.size()), character);
-  return character;
-}
-
 /// The text in small letters, each at the place of its capital: letters whose cases differ in length stay.
 std::string small_letters(std::string_view text) {
   std::string small;
-  for (std::int32_t at = 0, end = 0; at < static_cast<std::int32_t>(text.size()); at = end) {
-    UChar32 letter = 0;
-    U8_NEXT_OR_FFFD(text.data(), end, static_cast<std::int32_t>(text.size()), letter);
-    const UChar32 lower = u_tolower(letter);
-    if (U8_LENGTH(lower) == end - at) {
+  for (std::size_t place = 0, end = 0; place < text.size(); place = end) {
+    const UChar32 lower = u_tolower(next_character(text, end));
+    if (U8_LENGTH(lower) == static_cast<std::int32_t>(end - place)) {
       icu::UnicodeString(lower).toUTF8String(small);
     } else {
-      small += text.substr(static_cast<std::size_t>(at), static_cast<std::size_t>(end - at));
+      small += text.substr(place, end - place);
     }
   }
   return small;
@@ -43,7 +34,8 @@ std::string small_letters(std::string_view text) {
 std::pair<UChar32, UChar32> around(std::string_view text, std::size_t place) {
   std::size_t back = place > 0 ? place - 1 : 0;
   while (back > 0 && U8_IS_TRAIL(text[back])) --back;
-  return {place > 0 ? character_at(text, back) : 0, place < text.size() ? character_at(text, place) : 0};
+  const UChar32 before = place > 0 ? next_character(text, back) : 0;
+  return {before, place < text.size() ? next_character(text, place) : 0};
 }
 
 /// True if a word ends or begins at this place: it is not between two letters or digits, or in a script whose words no

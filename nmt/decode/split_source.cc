@@ -1,7 +1,6 @@
 #include "nmt/decode/split_source.h"
 
 #include <unicode/uchar.h>
-#include <unicode/utf8.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "nmt/data/text.h"
 #include "nmt/decode/constraints.h"
 
 namespace babelring {
@@ -72,12 +72,7 @@ std::string_view strip_prefixes(std::string_view text, const std::array<std::str
 
 std::vector<UChar32> characters_of(std::string_view text) {
   std::vector<UChar32> characters;
-  const auto size = static_cast<std::int32_t>(text.size());
-  for (std::int32_t at = 0; at < size;) {
-    UChar32 character = 0;
-    U8_NEXT(text.data(), at, size, character);
-    characters.push_back(character);
-  }
+  for (std::size_t place = 0; place < text.size();) characters.push_back(next_character(text, place));
   return characters;
 }
 
@@ -281,12 +276,9 @@ namespace {
 /// there is none.
 std::pair<std::size_t, std::size_t> ends_of_words(std::string_view text) {
   std::pair<std::size_t, std::size_t> ends(text.size(), text.size());
-  const auto size = static_cast<std::int32_t>(text.size());
-  for (std::int32_t at = 0, next = 0; at < size; at = next) {
-    UChar32 character = 0;
-    U8_NEXT_OR_FFFD(text.data(), next, size, character);
-    if (u_isUWhiteSpace(character)) continue;
-    ends = {std::min(ends.first, static_cast<std::size_t>(at)), static_cast<std::size_t>(next)};
+  for (std::size_t place = 0, next = 0; place < text.size(); place = next) {
+    if (u_isUWhiteSpace(next_character(text, next))) continue;
+    ends = {std::min(ends.first, place), next};
   }
   return ends;
 }

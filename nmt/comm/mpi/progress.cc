@@ -257,8 +257,8 @@ void MpiProgress::wait(std::optional<std::int64_t> count) {
 /// The message about a communication thread that does not return from MPI. Before the ranks know their hosts this is
 /// the first contact.
 std::string MpiProgress::blocked(Nanoseconds time) const {
-  const std::string what = fmt::format("the communication thread of rank {} has been inside one MPI call for {:.1f} s",
-                                       rank_, seconds_of(time));
+  std::string what = fmt::format("the communication thread of rank {} has been inside one MPI call for {:.1f} s", rank_,
+                                 seconds_of(time));
   if (!hosts_.empty()) return what;
   std::vector<std::string> networks;
   for (const auto& [interface, address] : host_networks()) networks.push_back(interface + " " + address);

@@ -89,7 +89,8 @@ void SmallCollectives::run(MpiProgress::Make make) {
 std::string SmallCollectives::gather(std::string name, std::string own, TreeGather::Answer answer,
                                      TreeGather::Merge merge) {
   const auto exchange = std::make_shared<GatherExchange>(GatherExchange{.own = std::move(own), .answer = {}});
-  run([=, tree = tree_](MpiProgress::World& world, std::int64_t sequence) {
+  run([tree = tree_, name = std::move(name), exchange, answer = std::move(answer), merge = std::move(merge)](
+          MpiProgress::World& world, std::int64_t sequence) {
     return std::make_unique<TreeGather>(world.collectives.get(), tree, world.rank, tag_of(sequence), name, exchange,
                                         answer, merge);
   });
@@ -159,7 +160,7 @@ void SmallCollectives::broadcast_blocks(char* data, std::size_t bytes, int root,
   for (std::size_t offset = 0; offset < bytes; offset += max_block_bytes) {
     const auto block =
         std::make_shared<std::string>(data != nullptr ? std::min(max_block_bytes, bytes - offset) : 0, '\0');
-    if (data != nullptr && from < 0) std::memcpy(block->data(), data + offset, block->size());
+    if (data != nullptr && from < 0) std::copy_n(data + offset, block->size(), block->data());
     run([=](MpiProgress::World& world, std::int64_t sequence) {
       return std::make_unique<TreeBroadcast>(world.collectives.get(), from, targets, tag_of(sequence), block, root);
     });

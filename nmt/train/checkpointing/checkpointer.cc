@@ -187,7 +187,7 @@ std::optional<Status> Checkpointer::finish_collectively(FinishSave how) {
   }
   if (how == FinishSave::wait) wait_for_writers();
   if (shard_.valid()) {
-    if (const Status all = complete_shards(); !all) return all;
+    if (Status all = complete_shards(); !all) return all;
     if (how == FinishSave::poll) return std::nullopt;
     wait_for_writers();
   }

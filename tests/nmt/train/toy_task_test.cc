@@ -55,8 +55,7 @@ TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, ToyTask,
-                         testing::Values(std::tuple(SyntheticTask::reverse, DType::f32, false),
-                                         std::tuple(SyntheticTask::copy, DType::bf16, false),
+                         testing::Values(std::tuple(SyntheticTask::copy, DType::bf16, false),
                                          std::tuple(SyntheticTask::reverse, DType::f32, true)));
 
 }  // namespace
