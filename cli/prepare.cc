@@ -17,6 +17,7 @@
 #include "base/names.h"
 #include "base/options/usage.h"
 #include "cli/model_options.h"
+#include "cli/prepare_text.h"
 #include "nmt/data/prepare.h"
 
 namespace babelring {
@@ -26,85 +27,12 @@ namespace {
 /// The parsed command line.
 struct PrepareArguments {
   PrepareOptions options;
-  std::vector<std::string> train, valid, test;  // source and target in turn, or a file that holds both sides
+  std::vector<TrainOption> train;
+  std::vector<std::string> valid, test;  // source and target, or a file that holds both sides
   PairChoiceOptions pairs;
   std::string output, vocabulary, unequal = "refuse";
   bool json = false, dry_run = false;
 };
-
-bool is_same_file(const std::string& one, const std::string& other) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(one, error) && std::filesystem::equivalent(one, other, error);
-}
-
-/// The files of an option as inputs: each that holds both sides alone, others as pairs. A lone last file is left to be
-/// told by content when it is read: it may be a pipe.
-std::vector<TextFiles> text_files(const std::string& option, const std::vector<std::string>& given) {
-  std::vector<TextFiles> inputs;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const TextForm form = form_of(std::filesystem::path(given[i]));
-    if (holds_both_sides(form)) {
-      inputs.push_back({given[i], {}});
-      continue;
-    }
-    if (i + 1 == given.size()) {
-      if (!std::filesystem::is_regular_file(given[i])) {
-        inputs.push_back({given[i], {}});
-        break;
-      }
-      throw UsageFailure(fmt::format(
-          "{}: found {} file{}, '{}' ({}) is without a target; expected source and target in turn, or files of TSV, "
-          "TMX, XLIFF or XML of WMT, which hold both",
-          option, given.size(), given.size() == 1 ? "" : "s", given.back(), name_of(form)));
-    }
-    const TextForm next = form_of(std::filesystem::path(given[i + 1]));
-    if (holds_both_sides(next) && next != TextForm::tsv) {
-      throw UsageFailure(
-          fmt::format("{}: '{}' is {}, which holds both sides, and stands in the place of the target of "
-                      "'{}' ({})",
-                      option, given[i + 1], name_of(next), given[i], name_of(form)));
-    }
-    inputs.push_back({given[i], given[i + 1]});
-    ++i;
-  }
-  return inputs;
-}
-
-/// The training files. Files that are given again, also by other names, count once: a list that a shell made has links
-/// and overlapping patterns.
-std::vector<TextFiles> training_files(const std::vector<std::string>& given) {
-  std::vector<TextFiles> inputs;
-  const auto named = [](const TextFiles& files) {
-    return files.target.empty() ? files.source.string()
-                                : fmt::format("{} and {}", files.source.string(), files.target.string());
-  };
-  for (const TextFiles& files : text_files("--train", given)) {
-    const auto again = std::find_if(inputs.begin(), inputs.end(), [&](const TextFiles& earlier) {
-      return is_same_file(earlier.source, files.source) && earlier.target.empty() == files.target.empty() &&
-             (files.target.empty() || is_same_file(earlier.target, files.target));
-    });
-    if (again == inputs.end()) {
-      inputs.push_back(files);
-      continue;
-    }
-    const bool one = files.target.empty();
-    spdlog::warn("--train: {} {} read once: {} {}", named(files), one ? "is" : "are",
-                 one ? "it is the file" : "they are the files", named(*again));
-  }
-  return inputs;
-}
-
-/// An input of --valid or --test.
-std::optional<TextFiles> held_out_files(const std::string& option, const std::vector<std::string>& given) {
-  std::vector<TextFiles> inputs = text_files(option, given);
-  if (inputs.size() > 1) {
-    throw UsageFailure(
-        fmt::format("{}: found '{}' ({}) and '{}', expected one file that holds both sides, or source and target",
-                    option, given[0], name_of(form_of(std::filesystem::path(given[0]))), given[1]));
-  }
-  if (inputs.empty()) return std::nullopt;
-  return inputs.front();
-}
 
 void print_dry_run(const PrepareArguments& arguments) {
   const std::vector<PrepareReport> reports = try_cleaning(arguments.options);
@@ -148,7 +76,11 @@ void run_prepare(PrepareArguments& arguments) {
                                    options.filter.max_words));
   }
   check_filter(arguments, options.filter);
-  options.train = training_files(arguments.train);
+  if (std::vector<NamedText> texts = training_texts(arguments.train); texts.front().name.empty()) {
+    options.train = std::move(texts.front().files);
+  } else {
+    options.corpora = std::move(texts);
+  }
   options.valid = held_out_files("--valid", arguments.valid);
   options.test = held_out_files("--test", arguments.test);
   options.choice = arguments.pairs.choice();
@@ -178,13 +110,33 @@ std::string is_file_name(const std::string& text) {
   return text.starts_with("--") ? fmt::format("expected one or two files, found '{}'", text) : "";
 }
 
-void add_input(CLI::App& command, PrepareArguments& arguments) {
+/// --train, and what may follow it. Each is noted when it is read, since their order counts.
+void add_training_text(CLI::App& command, std::vector<TrainOption>& train) {
   command
-      .add_option("--train", arguments.train,
-                  "training text: source and target file, or one of TSV, TMX, XLIFF or XML of WMT that holds both "
-                  "sides; plain or compressed, told by content; may be repeated")
+      .add_option_function<std::vector<std::string>>(
+          "--train", [&train](const std::vector<std::string>& files) { train.push_back({.files = files}); },
+          "training text: source and target file, or one of TSV, TMX, XLIFF or XML of WMT that holds both sides; plain "
+          "or compressed, told by content; may be repeated")
       ->required()
+      ->trigger_on_parse()
       ->type_name("SRC [TGT]");
+  command
+      .add_option_function<std::string>(
+          "--as", [&train](const std::string& name) { name_text(train, name); },
+          "name of the text of the --train before it, such as crawl, by which data.mix weighs it and its loss is "
+          "reported; several may have one name; a pair that several corpora have is kept in the first")
+      ->trigger_on_parse()
+      ->type_name("NAME");
+  command
+      .add_option_function<std::string>(
+          "--tag", [&train](const std::string& tag) { tag_text(train, tag); },
+          "text before each source line of the --train before it, such as '<BT>'; it is one of --symbols, too")
+      ->trigger_on_parse()
+      ->type_name("TEXT");
+}
+
+void add_input(CLI::App& command, PrepareArguments& arguments) {
+  add_training_text(command, arguments.train);
   command.add_option("--valid", arguments.valid, "held-out text to select checkpoints with")
       ->expected(1, 2)
       ->check(is_file_name)

@@ -85,6 +85,13 @@ void Console::show(const StepRecord& step) {
   for (const auto& [name, loss] : {std::pair("alignment", window_.alignment_loss), {"R-Drop", window_.r_drop_loss}}) {
     if (!std::isnan(loss)) others += fmt::format(", {} loss {:.4f}", name, loss / tokens);
   }
+  if (!step.corpus_loss.empty()) {
+    std::string corpora;
+    for (const auto& [name, loss] : step.corpus_loss) {
+      corpora += fmt::format("{}{} {:.4f}", corpora.empty() ? "" : ", ", name, loss);
+    }
+    others += fmt::format(", by corpus: {}", corpora);
+  }
   spdlog::info(
       "update {}{}: {}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
       "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",

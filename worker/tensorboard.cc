@@ -17,6 +17,8 @@ constexpr std::size_t max_text_bytes = std::size_t{64} << 10;
 std::string tag_of(std::string_view key) {
   if (key.ends_with("_ms")) return fmt::format("time_ms/{}", key.substr(0, key.size() - 3));
   if (key.starts_with("memory_bytes.")) return fmt::format("memory_bytes/{}", key.substr(13));
+  if (key.starts_with("corpus_loss.")) return fmt::format("train_loss_by_corpus/{}", key.substr(12));
+  if (key.starts_with("corpus_tokens.")) return fmt::format("train_tokens_by_corpus/{}", key.substr(14));
   for (const char* of_training : {"epoch", "loss", "nll", "entropy", "excess", "alignment_loss", "r_drop_loss",
                                   "gradient_norm", "learning_rate", "skipped"}) {
     if (key == of_training) return fmt::format("train/{}", key);

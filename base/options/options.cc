@@ -238,6 +238,27 @@ void OptionBinder::list(const char* key, std::vector<std::string>& member, const
        .set_list = set_list});
 }
 
+void OptionBinder::maps(const char* key, std::vector<OptionMap>& member, const char* help) {
+  const auto set_maps = [&member](const std::vector<OptionMap>& maps) {
+    for (const OptionMap& map : maps) {
+      for (auto entry = map.begin(); entry != map.end(); ++entry) {
+        require_plain(entry->first);
+        require_plain(entry->second);
+        const auto same = [&](const auto& other) { return other.first == entry->first; };
+        if (std::find_if(map.begin(), entry, same) != entry) expected("each key once", entry->first);
+      }
+    }
+    member = maps;
+  };
+  add({.key = key,
+       .help = help,
+       .type = "map or maps",
+       .get = [&member] { return dump_maps(member); },
+       .set = [set_maps](const std::string& text) { set_maps(parse_maps(text)); },
+       .get_maps = [&member] { return member; },
+       .set_maps = set_maps});
+}
+
 void OptionBinder::add_items(const char* key, OptionItems items, const char* help) {
   const std::string path = prefix_ + key;
   const OptionBinder example = items.bind(0);

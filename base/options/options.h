@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/choices.h"
@@ -39,18 +40,24 @@ struct OptionItems {
   std::function<OptionBinder(std::size_t number)> bind;
 };
 
+/// A YAML mapping of scalars with free keys, in its order.
+using OptionMap = std::vector<std::pair<std::string, std::string>>;
+
 /// A configuration key bound to a member of an option struct.
 struct OptionField {
   std::string key;   // dotted path: optimizer.learning_rate
   std::string help;  // with unit and consequence
-  std::string type;  // "number", "integer", "integer or WORD", "text", "true/false", "list", "list of keys", or the
-                     // allowed words a|b|c
+  std::string type;  // "number", "integer", "integer or WORD", "text", "true/false", "list", "list of keys", "map or
+                     // maps", or the allowed words a|b|c
   std::function<std::string()> get;
   /// Parses, checks and stores a scalar. Throws UsageFailure "expected …, found '…'".
   std::function<void(const std::string&)> set;
   /// Set for lists only. Items are passed separately, since an item may contain a comma.
   std::function<std::vector<std::string>()> get_list = {};
   std::function<void(const std::vector<std::string>&)> set_list = {};
+  /// Set for mappings with free keys only. get() formats them on one line, which set() parses.
+  std::function<std::vector<OptionMap>()> get_maps = {};
+  std::function<void(const std::vector<OptionMap>&)> set_maps = {};
   /// Set for sequences of mappings only. get() formats them on one line; set() always throws.
   std::shared_ptr<const OptionItems> items = {};
 };
@@ -102,6 +109,9 @@ class OptionBinder {
   }
   /// A YAML sequence of scalars, or a comma-separated override.
   void list(const char* key, std::vector<std::string>& member, const char* help);
+  /// A YAML mapping of scalars with free keys, or a sequence of such mappings, of at most OptionItems::max_items; an
+  /// override has them in YAML's flow style: {a: 1, b: 2} or [{a: 1}, {b: 2}]. {} and [] are none.
+  void maps(const char* key, std::vector<OptionMap>& member, const char* help);
 
   template <class Struct>
   void group(const char* key, Struct& nested) {
@@ -161,6 +171,11 @@ ConfigError with_place(const ConfigError& error, const OptionPlaces& places, con
 
 /// Applies an override `key=value`. Throws ConfigError naming the key, and the nearest known key if it is unknown.
 void apply_override(const OptionBinder& binder, std::string_view assignment);
+
+/// Mappings as YAML on one line: "{}", "{a: 1, b: 2}", or "[{a: 1}, {b: 2}]" of several.
+std::string dump_maps(const std::vector<OptionMap>& maps);
+/// The inverse. Throws UsageFailure.
+std::vector<OptionMap> parse_maps(const std::string& text);
 
 /// Each item as YAML on one line: "{name: a, rate: 0.1}".
 std::vector<std::string> dump_items(const OptionItems& items);

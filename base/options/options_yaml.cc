@@ -32,6 +32,7 @@ class OptionReader : public YAML::EventHandler {
   void OnAnchor(const YAML::Mark& mark, const std::string&) override { fail_at(mark, "anchors are not supported"); }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    if (maps_) fail_in_maps(mark, "nothing");
     if (open_.empty()) return;  // empty document: all defaults
     require_item_keys(mark, "nothing");
     if (!key_) fail_at(mark, "expected a key, found nothing");
@@ -40,6 +41,7 @@ class OptionReader : public YAML::EventHandler {
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string& value) override {
+    if (maps_) return add_to_map(mark, value);
     if (open_.empty()) fail_at(mark, fmt::format("expected 'key: value', found '{}'", printable(value)));
     require_item_keys(mark, fmt::format("'{}'", printable(value)));
     if (in_list_) {
@@ -56,6 +58,8 @@ class OptionReader : public YAML::EventHandler {
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    if (maps_) fail_in_maps(mark, "a list");
+    if (key_ && field_ && field_->set_maps) return begin_maps(mark, true);
     if (!open_.empty()) require_item_keys(mark, "a list");
     if (!key_ || in_list_) fail_at(mark, "expected 'key: value', found a list");
     if (!field_) adopt_only_items();
@@ -68,6 +72,7 @@ class OptionReader : public YAML::EventHandler {
     scalars_.clear();
   }
   void OnSequenceEnd() override {
+    if (maps_) return end_maps();
     if (!in_list_) {  // of items
       open_.pop_back();
       return end_value();
@@ -78,6 +83,7 @@ class OptionReader : public YAML::EventHandler {
 
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
     if (open_.size() >= max_yaml_depth) fail_at(mark, fmt::format("nested deeper than {}", max_yaml_depth));
+    if (maps_ || (key_ && field_ && field_->set_maps)) return begin_map(mark);
     if (in_list_) fail_at(mark, fmt::format("{}: expected a list of scalars, found keys", *key_));
     if (!open_.empty() && open_.back().items) {
       append_item(mark);
@@ -89,6 +95,11 @@ class OptionReader : public YAML::EventHandler {
     key_.reset();
   }
   void OnMapEnd() override {
+    if (maps_) {
+      maps_->in_map = false;
+      if (!maps_->listed) end_maps();
+      return;
+    }
     open_.pop_back();
     end_value();
   }
@@ -101,6 +112,45 @@ class OptionReader : public YAML::EventHandler {
     std::string prefix;                        // of the keys of a mapping, or of the numbers of items
     std::shared_ptr<const OptionItems> items;  // null for a mapping
   };
+
+  /// The value of a field with set_maps, as far as it is read.
+  struct Maps {
+    YAML::Mark mark;
+    bool listed = false, in_map = false;
+    std::vector<OptionMap> read = {};
+    std::optional<std::string> key = {};  // waits for its value
+  };
+
+  void begin_maps(const YAML::Mark& mark, bool listed) { maps_ = Maps{.mark = mark, .listed = listed}; }
+  void begin_map(const YAML::Mark& mark) {
+    if (!maps_) begin_maps(mark, false);
+    if (maps_->in_map) fail_in_maps(mark, "keys");
+    if (maps_->read.size() >= OptionItems::max_items) {
+      fail_at(mark, fmt::format("{}: expected at most {} maps", *key_, OptionItems::max_items));
+    }
+    maps_->in_map = true;
+    maps_->read.emplace_back();
+  }
+  void add_to_map(const YAML::Mark& mark, const std::string& value) {
+    if (!maps_->in_map) fail_in_maps(mark, fmt::format("'{}'", printable(value)));
+    if (maps_->key) {
+      maps_->read.back().emplace_back(*maps_->key, value);
+      maps_->key.reset();
+    } else {
+      maps_->key = value;
+    }
+  }
+  void end_maps() {
+    const Maps maps = *std::exchange(maps_, std::nullopt);
+    const bool none = !maps.listed && maps.read.front().empty();
+    set(maps.mark, [&] { field_->set_maps(none ? std::vector<OptionMap>() : maps.read); });
+  }
+  [[noreturn]] void fail_in_maps(const YAML::Mark& mark, const std::string& found) const {
+    const std::string wanted = !maps_->in_map ? "keys"
+                               : maps_->key   ? "a value for '" + printable(*maps_->key) + "'"
+                                              : "a key";
+    fail_at(mark, fmt::format("{}: expected {}, found {}", *key_, wanted, found));
+  }
 
   [[noreturn]] void fail_at(const YAML::Mark& mark, const std::string& detail) const {
     throw ConfigError(printable(key_.value_or("")), detail, file_, mark.line + 1, mark.column + 1);
@@ -185,6 +235,7 @@ class OptionReader : public YAML::EventHandler {
   OptionPlaces places_;               // of the keys so far
   std::optional<std::string> key_;    // dotted key that waits for its value
   std::optional<OptionField> field_;  // field of that key; nothing for a section
+  std::optional<Maps> maps_;          // open value of a field with set_maps
   bool in_list_ = false;              // of scalars
   YAML::Mark list_mark_;
   std::vector<std::string> scalars_;  // of that list
@@ -215,6 +266,7 @@ std::string yaml_scalar(const std::string& value) {
 }
 
 std::string yaml_value(const OptionField& field) {
+  if (field.get_maps) return field.get();
   if (!field.get_list) return yaml_scalar(field.get());
   std::vector<std::string> items = field.get_list();
   for (std::string& item : items) item = yaml_scalar(item);
@@ -234,6 +286,32 @@ std::vector<std::string> dump_items(const OptionItems& items) {
     texts.push_back(fmt::format("{{{}}}", fmt::join(values, ", ")));
   }
   return texts;
+}
+
+std::string dump_maps(const std::vector<OptionMap>& maps) {
+  std::vector<std::string> texts;
+  for (const OptionMap& map : maps) {
+    std::vector<std::string> values;
+    for (const auto& [key, value] : map) values.push_back(fmt::format("{}: {}", yaml_scalar(key), yaml_scalar(value)));
+    texts.push_back(fmt::format("{{{}}}", fmt::join(values, ", ")));
+  }
+  if (texts.empty()) return "{}";
+  return texts.size() == 1 ? texts.front() : fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+std::vector<OptionMap> parse_maps(const std::string& text) {
+  std::vector<OptionMap> maps;
+  const std::string refusal =
+      fmt::format("expected a map such as {{a: 1, b: 2}} or a list of maps, found '{}'", printable(text));
+  if (!text.starts_with('{') && !text.starts_with('[')) throw UsageFailure(refusal);
+  OptionBinder binder;
+  binder.maps("value", maps, "");
+  try {
+    load_yaml(binder, "value: " + text, "");
+  } catch (const ConfigError&) {
+    throw UsageFailure(refusal);
+  }
+  return maps;
 }
 
 OptionPlaces load_yaml(const OptionBinder& binder, std::string_view yaml, std::string_view file_name) {

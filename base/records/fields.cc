@@ -102,6 +102,13 @@ void FieldReader::read(std::string_view name, const json::value& in, std::map<st
   }
 }
 
+void FieldReader::read(std::string_view name, const json::value& in, std::map<std::string, double>& out) {
+  if (!in.is_object()) return set_error(name, "an object of numbers", in);
+  for (const auto& member : in.get_object()) {
+    read(fmt::format("{}.{}", name, printable(member.key())), member.value(), out[std::string(member.key())]);
+  }
+}
+
 void FieldReader::read(std::string_view name, const json::value& in, std::vector<double>& out) {
   if (!in.is_array()) return set_error(name, "an array of numbers", in);
   for (const json::value& element : in.get_array()) {
@@ -125,12 +132,6 @@ void FieldWriter::operator()(std::string_view name, double value) {
     out_.emplace(name, nullptr);
     non_finite_.emplace(name, non_finite_name(value));
   }
-}
-
-void FieldWriter::operator()(std::string_view name, const std::map<std::string, std::int64_t>& values) {
-  json::object object;
-  for (const auto& [key, value] : values) object.emplace(key, value);
-  out_.emplace(name, std::move(object));
 }
 
 void FieldWriter::finish() {

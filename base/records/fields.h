@@ -31,6 +31,8 @@ void visit_fields(Step& step, Visitor&& field) {
   field.if_known("entropy", step.entropy);
   field.if_known("alignment_loss", step.alignment_loss);
   field.if_known("r_drop_loss", step.r_drop_loss);
+  field.if_known("corpus_loss", step.corpus_loss);
+  field.if_known("corpus_tokens", step.corpus_tokens);
   field("gradient_norm", step.gradient_norm);
   field("learning_rate", step.learning_rate);
   field("sentences", step.sentences);
@@ -208,6 +210,7 @@ class FieldReader {
   void read(std::string_view name, const json::value& in, std::string& out);
   void read(std::string_view, const json::value& in, json::value& out) { out = in; }
   void read(std::string_view name, const json::value& in, std::map<std::string, std::int64_t>& out);
+  void read(std::string_view name, const json::value& in, std::map<std::string, double>& out);
   void read(std::string_view name, const json::value& in, std::vector<double>& out);
   template <class T>
   void read(std::string_view name, const json::value& in, std::vector<T>& out) {
@@ -262,12 +265,21 @@ class FieldWriter {
   void if_known(std::string_view name, const std::vector<T>& values) {
     if (!values.empty()) (*this)(name, values);
   }
+  template <class Number>
+  void if_known(std::string_view name, const std::map<std::string, Number>& values) {
+    if (!values.empty()) (*this)(name, values);
+  }
   void operator()(std::string_view name, double value);
   void operator()(std::string_view name, std::int64_t value) { out_.emplace(name, value); }
   void operator()(std::string_view name, bool value) { out_.emplace(name, value); }
   void operator()(std::string_view name, const std::string& value) { out_.emplace(name, value); }
   void operator()(std::string_view name, const json::value& value) { out_.emplace(name, value); }
-  void operator()(std::string_view name, const std::map<std::string, std::int64_t>& values);
+  template <class Number>
+  void operator()(std::string_view name, const std::map<std::string, Number>& values) {
+    json::object object;
+    for (const auto& [key, value] : values) object.emplace(key, value);
+    out_.emplace(name, std::move(object));
+  }
   void operator()(std::string_view name, const std::vector<double>& values) {
     out_.emplace(name, json::array(values.begin(), values.end()));
   }

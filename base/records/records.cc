@@ -20,10 +20,15 @@ struct MetricVisitor {
   void operator()(std::string_view name, std::int64_t value) { metrics.emplace_back(name, static_cast<double>(value)); }
   void operator()(std::string_view name, bool value) { metrics.emplace_back(name, value ? 1 : 0); }
   void operator()(std::string_view, const std::string&) {}
-  void operator()(std::string_view name, const std::map<std::string, std::int64_t>& values) {
-    for (const auto& [purpose, bytes] : values) {
-      metrics.emplace_back(std::string(name) + "." + purpose, static_cast<double>(bytes));
+  template <class Number>
+  void operator()(std::string_view name, const std::map<std::string, Number>& values) {
+    for (const auto& [purpose, number] : values) {
+      metrics.emplace_back(std::string(name) + "." + purpose, static_cast<double>(number));
     }
+  }
+  template <class Number>
+  void if_known(std::string_view name, const std::map<std::string, Number>& values) {
+    (*this)(name, values);
   }
 };
 

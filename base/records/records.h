@@ -51,6 +51,11 @@ struct StepRecord {
   // R-Drop's loss, a quarter of both divergences, nats per target token, over all ranks, not contained in `loss`; NaN
   // without it.
   double r_drop_loss = std::numeric_limits<double>::quiet_NaN();
+  // By the names of a training set's corpora, over all ranks, of rank 0 alone: the loss in nats per target token of the
+  // corpus, and these tokens, since the record before that has them. Finite; at each training.log_every, otherwise
+  // empty.
+  std::map<std::string, double> corpus_loss;
+  std::map<std::string, std::int64_t> corpus_tokens;
   double gradient_norm = 0;
   double learning_rate = 0;
   std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;  // of this rank
@@ -236,9 +241,8 @@ class RecordSink {
 };
 
 /// The metrics of a step as (key, value), in order of declaration: all numeric members except `update`, and last
-/// `excess`, nll - entropy. `skipped` is 0 or 1. Entries of memory_bytes and gpu have dotted keys:
-/// memory_bytes.weights. An unknown entropy,
-/// alignment_loss or r_drop_loss has no key.
+/// `excess`, nll - entropy. `skipped` is 0 or 1. Entries of memory_bytes, gpu, corpus_loss and corpus_tokens have
+/// dotted keys: memory_bytes.weights. An unknown entropy, alignment_loss or r_drop_loss has no key.
 std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step);
 
 }  // namespace babelring

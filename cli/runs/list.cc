@@ -98,9 +98,27 @@ void print_health(const json::object& health, const Screen& screen) {
   }
 }
 
+/// "clean 2.1034, crawl 3.2501": the last losses of named corpora.
+std::string corpora_text(const json::object& metrics) {
+  constexpr std::string_view prefix = "corpus_loss.";
+  std::string text;
+  const json::value* items = metrics.if_contains("items");
+  if (items == nullptr || !items->is_array()) return text;
+  for (const json::value& item : items->get_array()) {
+    if (!item.is_object()) continue;
+    const json::object& metric = item.get_object();
+    const std::string key = text_of(metric, "key");
+    if (!key.starts_with(prefix)) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key.substr(prefix.size()),
+                        fixed_text(get_number(metric, "last"), 4));
+  }
+  return text;
+}
+
 }  // namespace
 
-void print_run(const json::object& run, const std::vector<json::object>& evals, const Screen& screen) {
+void print_run(const json::object& run, const std::vector<json::object>& evals, const json::object& metrics,
+               const Screen& screen) {
   const auto line = [&](const char* name, const std::string& value, Colour colour = Colour::none) {
     if (value.empty()) return;
     screen.out << screen.coloured(fmt::format("{:<16}", name), Colour::grey) << screen.coloured(value, colour) << '\n';
@@ -128,6 +146,7 @@ void print_run(const json::object& run, const std::vector<json::object>& evals, 
   line("epoch", fixed_text(get_number(run, "epoch"), 2));
   line("loss", fixed_text(get_number(run, "loss"), 4));
   line("nll", fixed_text(get_number(run, "nll"), 4));
+  line("loss by corpus", corpora_text(metrics));
   line("learning rate",
        get_number(run, "learning_rate") ? fmt::format("{:.3g}", *get_number(run, "learning_rate")) : "");
   line("step", with_unit(get_number(run, "step_ms"), 1, " ms"));
@@ -164,8 +183,9 @@ void add_run_show(CLI::App& run) {
     } else if (arguments->chosen.as_json) {
       screen.out << to_text(found) << '\n';
     } else {
-      const std::string evals = fmt::format("/runs/{}/evals", text_of(found, "id"));
-      print_run(found, api.get_items(evals, max_evals), screen);
+      const std::string path = "/runs/" + text_of(found, "id");
+      const std::vector<json::object> evals = api.get_items(path + "/evals", max_evals);
+      print_run(found, evals, api.get(path + "/metrics"), screen);
     }
   });
 }

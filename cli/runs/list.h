@@ -9,8 +9,10 @@
 namespace babelring {
 
 /// Prints a run as lines "name  value", at the end the newest of `evals`, the run's evaluations, on each set other than
-/// that of its last validation. Omits absent members.
-void print_run(const json::object& run, const std::vector<json::object>& evals, const Screen& screen);
+/// that of its last validation. The losses by corpus are of `metrics`, the answer with its metric keys. Omits absent
+/// members.
+void print_run(const json::object& run, const std::vector<json::object>& evals, const json::object& metrics,
+               const Screen& screen);
 
 struct ListRequest {
   std::string state, text;  // empty: any

@@ -32,6 +32,7 @@ struct PackedBatch {
   // micro-batches. Dropout bits are derived from it.
   std::int64_t first_source_row = 0;
   std::int64_t first_target_row = 0;
+  std::vector<std::uint16_t> corpora;  // of each sentence: the part of the corpus that it is in; empty: not known
 };
 
 }  // namespace babelring

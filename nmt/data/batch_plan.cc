@@ -233,6 +233,7 @@ PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const Bat
     const std::int64_t sentence = update.sentences[static_cast<std::size_t>(i)];
     add_pair(batch, corpus.source(sentence), corpus.target(sentence));
     if (corpus.has_links()) add_links(batch, corpus.links(sentence));
+    if (!update.corpora.empty()) batch.corpora.push_back(update.corpora[static_cast<std::size_t>(i)]);
   }
   return batch;
 }

@@ -13,10 +13,13 @@ namespace babelring {
 /// The data of one optimizer update, over all ranks and micro-batches.
 struct UpdatePlan {
   std::vector<std::int64_t> sentences;  // indices into the corpus, in order
-  std::int64_t source_tokens = 0;       // with </s>
-  std::int64_t target_tokens = 0;       // with </s>; divisor of the update's loss
-  DataPosition next;                    // start of the next update
-  double epochs_done = 0;               // epochs completed after this update, fractional, measured in target tokens
+  std::vector<std::int64_t> epochs =
+      {};  // of a mix: of each sentence; else empty: all are in the epoch of the position
+  std::vector<std::uint16_t> corpora = {};  // of each sentence: the part of the corpus that it is in; empty: not known
+  std::int64_t source_tokens = 0;           // with </s>
+  std::int64_t target_tokens = 0;           // with </s>; divisor of the update's loss
+  DataPosition next;                        // start of the next update
+  double epochs_done = 0;                   // epochs completed after this update, fractional, measured in target tokens
 };
 
 /// Assigns sentences to updates. The update at a position is a pure function of (corpus, options, position), so a run

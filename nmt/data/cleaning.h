@@ -8,12 +8,36 @@
 
 namespace babelring {
 
-/// A set's inputs and report.
+/// A part of a set: a corpus with a name, or all of it.
+struct SetPart {
+  std::string corpus, tag;  // empty: no name, no tag
+  std::vector<TextFiles> inputs;
+  PrepareReport report;
+};
+
+/// A set's inputs and reports.
 struct SetWork {
   std::string name;
-  std::vector<TextFiles> inputs;
+  std::vector<SetPart> parts;
   bool held_out = false;
-  PrepareReport report{name};
+
+  /// The sum of all parts; it has those of the corpora.
+  PrepareReport report() const;
+};
+
+/// The parts of the cleaned pairs of a set, one after another.
+class PartOfPair {
+ public:
+  explicit PartOfPair(SetWork& set) : part_(set.parts.begin()), left_(part_->report.kept()) {}
+  SetPart& next() {
+    while (left_ == 0) left_ = (++part_)->report.kept();
+    --left_;
+    return *part_;
+  }
+
+ private:
+  std::vector<SetPart>::iterator part_;
+  std::int64_t left_;  // pairs of part_
 };
 
 /// The sets of the options, held-out sets first, because training excludes their text.
@@ -23,7 +47,7 @@ std::vector<SetWork> sets_of(const PrepareOptions& options);
 class Cleaning {
  public:
   /// `file`: of the source.
-  using Keep = std::function<void(const TextPair& pair, const std::string& file)>;
+  using Keep = std::function<void(const SetPart& part, const TextPair& pair, const std::string& file)>;
 
   /// The options must outlive it. Throws Failure as PairFilter does.
   explicit Cleaning(const PrepareOptions& options) : options_(options), filter_(options.filter) {}
@@ -33,7 +57,15 @@ class Cleaning {
   void clean(SetWork& set, const Keep& keep);
 
  private:
-  void judge(SetWork& set, const TextPair& pair, const std::string& file, const Keep& keep);
+  /// A pair that waits until the filter has learned.
+  struct Waiting {
+    SetPart& part;
+    TextPair pair;
+    std::string file;
+  };
+  void read(SetPart& part, bool held_out, const Keep& keep, std::vector<Waiting>& waiting);
+  void judge(SetPart& part, bool held_out, const TextPair& pair, const std::string& file, const Keep& keep);
+  void judge_waiting(const Keep& keep, std::vector<Waiting>& waiting);
   void require_direction(const std::string& file, const std::string& found);
 
   const PrepareOptions& options_;

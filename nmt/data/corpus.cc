@@ -1,5 +1,6 @@
 #include "nmt/data/corpus.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string_view>
@@ -156,6 +157,16 @@ std::vector<std::string> read_lines(const std::filesystem::path& folder, const M
   return lines;
 }
 
+std::vector<CorpusPart> parts_of(const ManifestSet& set) {
+  std::vector<CorpusPart> parts;
+  std::int64_t first = 0;
+  for (const ManifestCorpus& corpus : set.corpora) {
+    parts.push_back({.name = corpus.name, .first = first, .last = first + corpus.sentences});
+    first += corpus.sentences;
+  }
+  return parts;
+}
+
 void add_side(Sha256& digest, const IdSequences& side) {
   digest.add(side.offsets().data(), side.offsets().size_bytes()).add(side.ids().data(), side.ids().size_bytes());
 }
@@ -174,8 +185,25 @@ Corpus Corpus::open(const Manifest& manifest, const std::string& name, bool veri
   if (!set.source_ids) {
     fail("{}: set '{}' has no source side, expected text that nmt prepare has written", manifest.folder.string(), name);
   }
-  return Corpus(open_side(manifest, *set.source_ids, set.sentences, set.source_tokens, verify),
+  Corpus corpus(open_side(manifest, *set.source_ids, set.sentences, set.source_tokens, verify),
                 open_side(manifest, set.target_ids, set.sentences, set.target_tokens, verify), set.digest());
+  corpus.parts_ = parts_of(set);
+  return corpus;
+}
+
+void Corpus::set_parts(const std::vector<std::pair<std::string, std::int64_t>>& sizes) {
+  parts_.clear();
+  std::int64_t first = 0;
+  for (const auto& [name, sentences] : sizes) {
+    parts_.push_back({.name = name, .first = first, .last = first + sentences});
+    first += sentences;
+  }
+  if (first != sentences()) fail("corpus: parts of {} sentences, expected {}", first, sentences());
+}
+
+std::uint16_t Corpus::part_of(std::int64_t i) const {
+  const auto behind = [](std::int64_t sentence, const CorpusPart& part) { return sentence < part.last; };
+  return static_cast<std::uint16_t>(std::upper_bound(parts_.begin(), parts_.end(), i, behind) - parts_.begin());
 }
 
 void Corpus::open_links(const Manifest& manifest, const std::string& name, bool verify) {

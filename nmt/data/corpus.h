@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/mapped_file.h"
@@ -82,6 +83,12 @@ class IdSequences {
   std::span<const std::uint64_t> offsets_;
 };
 
+/// A part of a corpus that has a name: sentences [first, last).
+struct CorpusPart {
+  std::string name;
+  std::int64_t first = 0, last = 0;
+};
+
 /// Sentence pairs as subword ids, memory-mapped from a prepared folder or held in memory. Read-only and thread-safe.
 /// Ids exclude <s> and </s>. Move-only; spans stay valid after a move.
 class Corpus {
@@ -109,6 +116,12 @@ class Corpus {
   /// Opens the alignments of the set, so that has_links(), and makes them part of digest(). Throws UsageFailure naming
   /// the folder if the set was prepared without, Failure like open().
   void open_links(const Manifest& manifest, const std::string& set, bool verify = false);
+  /// The parts with names, one after another, which are the whole corpus; empty: it has no names.
+  const std::vector<CorpusPart>& parts() const { return parts_; }
+  /// Sets the parts of a corpus in memory: names and their numbers of sentences. Throws Failure unless they are all.
+  void set_parts(const std::vector<std::pair<std::string, std::int64_t>>& sizes);
+  /// The number of the part that sentence `i` is in. The corpus must have parts.
+  std::uint16_t part_of(std::int64_t i) const;
   bool has_links() const { return links_.sentences() > 0; }
   /// The alignment of sentence `i`: source and target piece of each pair of aligned pieces, in turn, sorted by target.
   /// Throws Failure naming the file if a piece lies outside the sentence.
@@ -123,6 +136,7 @@ class Corpus {
  private:
   Corpus(IdSequences source, IdSequences target, std::string digest);
   IdSequences source_, target_, links_;
+  std::vector<CorpusPart> parts_;
   std::string digest_;
 };
 

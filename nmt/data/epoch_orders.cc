@@ -54,10 +54,10 @@ std::size_t max_updates_of(const Corpus& corpus, const PlanOptions& options) {
   return static_cast<std::size_t>((tokens + options.tokens_per_update - 1) / options.tokens_per_update);
 }
 
-EpochOrders::Totals count(const Corpus& corpus, const PlanOptions& options) {
+EpochOrders::Totals count(const Corpus& corpus, const PlanOptions& options, std::int64_t first, std::int64_t last) {
   EpochOrders::Totals totals;
   std::int64_t longest_target = 1;
-  for (std::int64_t i = 0; i < corpus.sentences(); ++i) {
+  for (std::int64_t i = first; i < last; ++i) {
     const std::int64_t source = source_cost(corpus, i);
     const std::int64_t target = target_cost(corpus, i);
     if (source > options.max_length || target > options.max_length) continue;
@@ -67,7 +67,7 @@ EpochOrders::Totals count(const Corpus& corpus, const PlanOptions& options) {
     longest_target = std::max(longest_target, target);
   }
   if (totals.sentences == 0) {
-    fail("plan: none of {} sentence pairs has at most {} tokens on both sides", corpus.sentences(), options.max_length);
+    fail("plan: none of {} sentence pairs has at most {} tokens on both sides", last - first, options.max_length);
   }
   // If an update were shorter than the longest sentence, the cuts could leave it empty.
   const std::int64_t needed = (totals.target_tokens + options.tokens_per_update - 1) / options.tokens_per_update;
@@ -98,18 +98,23 @@ struct EpochOrders::Head {
   std::array<Slot, slots> held;
 };
 
-EpochOrders::EpochOrders(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory)
-    : corpus_(corpus), options_(options) {
+EpochOrders::EpochOrders(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory,
+                         const CorpusPart* part)
+    : corpus_(corpus),
+      options_(options),
+      first_(part == nullptr ? 0 : part->first),
+      last_(part == nullptr ? corpus.sentences() : part->last) {
   check_options(options);
   if (corpus.sentences() > std::numeric_limits<std::uint32_t>::max()) {
     fail("plan: {} sentence pairs, expected fewer than 2^32", corpus.sentences());
   }
   max_updates_ = max_updates_of(corpus, options);
-  const std::size_t bytes = whole_pages(sizeof(Head)) + slots * Layout(corpus.sentences(), max_updates_).slot();
+  const std::size_t bytes = whole_pages(sizeof(Head)) + slots * Layout(last_ - first_, max_updates_).slot();
   const auto prepare = [](char* plan) { new (plan) Head; };
   if (memory) {
-    const std::string key = fmt::format("plan of {} {}: {} {} {}", version, corpus.digest(), options.tokens_per_update,
-                                        options.max_length, options.seed);
+    std::string key = fmt::format("plan of {} {}: {} {} {}", version, corpus.digest(), options.tokens_per_update,
+                                  options.max_length, options.seed);
+    if (part != nullptr) key += fmt::format(" {} {}", first_, last_);
     memory_ = memory(bytes, key, prepare);
   }
   if (!memory_) {
@@ -118,7 +123,7 @@ EpochOrders::EpochOrders(const Corpus& corpus, const PlanOptions& options, const
   }
   const ProcessLock lock = lock_epochs();
   if (!head().counted) {
-    head().totals = count(corpus_, options_);
+    head().totals = count(corpus_, options_, first_, last_);
     head().counted = true;
   }
   totals_ = head().totals;
@@ -133,7 +138,7 @@ ProcessLock EpochOrders::lock_epochs() const {
 }
 
 EpochOrders::Epoch EpochOrders::view(int slot) const {
-  const Layout layout(corpus_.sentences(), max_updates_);
+  const Layout layout(last_ - first_, max_updates_);
   char* first = memory_->data() + whole_pages(sizeof(Head)) + static_cast<std::size_t>(slot) * layout.slot();
   const auto updates = static_cast<std::size_t>(totals_.updates);
   return {.sentences = {reinterpret_cast<std::uint32_t*>(first), static_cast<std::size_t>(totals_.sentences)},
@@ -228,18 +233,27 @@ std::int64_t EpochOrders::begin_of(std::int64_t number, std::int64_t update) con
   return epoch.cuts[static_cast<std::size_t>(update)];
 }
 
+std::vector<std::uint32_t> EpochOrders::sentences(std::int64_t number, std::int64_t first, std::int64_t count) const {
+  const ProcessLock lock = lock_epochs();
+  find_or_make(number, first);
+  const std::span<const std::uint32_t> order = view(static_cast<int>(number % slots)).sentences;
+  const auto from = static_cast<std::size_t>(first);
+  const auto some = order.subspan(from, std::min(order.size() - from, static_cast<std::size_t>(count)));
+  return {some.begin(), some.end()};
+}
+
 bool EpochOrders::keeps(std::int64_t sentence) const {
   return source_cost(corpus_, sentence) <= options_.max_length && target_cost(corpus_, sentence) <= options_.max_length;
 }
 
 /// The kept sentences in the order of the corpus.
 void EpochOrders::fill(std::span<std::uint32_t> sentences) const {
-  if (std::ssize(sentences) == corpus_.sentences()) {
-    std::iota(sentences.begin(), sentences.end(), 0U);
+  if (std::ssize(sentences) == last_ - first_) {
+    std::iota(sentences.begin(), sentences.end(), static_cast<std::uint32_t>(first_));
     return;
   }
   std::size_t kept = 0;
-  for (std::int64_t i = 0; i < corpus_.sentences(); ++i) {
+  for (std::int64_t i = first_; i < last_; ++i) {
     if (!keeps(i)) continue;
     if (kept == sentences.size()) fail_changed();
     sentences[kept++] = static_cast<std::uint32_t>(i);

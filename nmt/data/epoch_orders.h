@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "nmt/core/random.h"
 #include "nmt/core/shared_file.h"
@@ -19,6 +20,7 @@ struct PlanOptions {
   std::uint64_t seed = 1;
   DataOrder order = DataOrder::shuffled;
   double source_word_dropout = 0, target_word_dropout = 0;  // see drop_words()
+  MixOptions mix;                                           // see MixedPlan; empty: every epoch has every sentence
 };
 
 /// Tokens of a sentence, with </s>.
@@ -56,8 +58,10 @@ class EpochOrders {
     std::span<std::int64_t> targets;     // target tokens before each cut
   };
 
-  /// Throws UsageFailure if an option is out of range, Failure if no sentence is kept.
-  EpochOrders(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory);
+  /// Throws UsageFailure if an option is out of range, Failure if no sentence is kept. `part`: the sentences that
+  /// epochs have; null: all.
+  EpochOrders(const Corpus& corpus, const PlanOptions& options, const PlanMemory& memory,
+              const CorpusPart* part = nullptr);
 
   const Totals& totals() const { return totals_; }
   /// Must be called before the first with_epoch().
@@ -71,6 +75,9 @@ class EpochOrders {
     const ProcessLock lock = lock_epochs();
     return use(cut_behind(number, first));
   }
+  /// Up to `count` sentences of an epoch from number `first` on, which must be less than those of an epoch. Cuts no
+  /// updates. Throws like with_epoch().
+  std::vector<std::uint32_t> sentences(std::int64_t number, std::int64_t first, std::int64_t count) const;
   /// The sentence with which an update begins. Throws like with_epoch().
   std::int64_t begin_of(std::int64_t number, std::int64_t update) const;
 
@@ -93,7 +100,8 @@ class EpochOrders {
 
   const Corpus& corpus_;
   PlanOptions options_;
-  std::size_t max_updates_;  // for which there is room
+  std::int64_t first_, last_;  // sentences of the corpus that epochs have
+  std::size_t max_updates_;    // for which there is room
   std::shared_ptr<SharedFile> memory_;
   Totals totals_;
 };

@@ -46,6 +46,25 @@ class Reader {
   const json::object& raw() const { return object_; }
   bool has(const char* name) const { return object_.contains(name); }
 
+  void read_corpora(ManifestSet& set) const {
+    std::int64_t sentences = 0;
+    for (const json::value& entry : array("corpora")) {
+      const Reader corpus = element(entry, "corpora");
+      set.corpora.push_back({.name = corpus.text("name"),
+                             .tag = corpus.has("tag") ? corpus.text("tag") : "",
+                             .sentences = corpus.count("sentences"),
+                             .source_tokens = corpus.count("source_tokens"),
+                             .target_tokens = corpus.count("target_tokens")});
+      sentences += set.corpora.back().sentences;
+      if (set.corpora.back().sentences == 0 || set.corpora.size() > max_corpora) {
+        fail("{}: set '{}': expected up to {} corpora that have sentences", file_, set.name, max_corpora);
+      }
+    }
+    if (sentences == set.sentences) return;
+    fail("{}: the corpora of set '{}' have {} sentences, expected those of the set, {}", file_, set.name, sentences,
+         set.sentences);
+  }
+
   ManifestFile file(const char* name) const {
     const Reader entry = object(name);
     ManifestFile file{entry.text("name"), entry.count("bytes"), entry.text("sha256")};
@@ -78,6 +97,7 @@ ManifestSet read_set(const Reader& entry) {
   if (entry.has("source_text")) set.source_text = entry.file("source_text");
   if (entry.has("target_text")) set.target_text = entry.file("target_text");
   if (entry.has("links")) set.links = entry.file("links");
+  if (entry.has("corpora")) entry.read_corpora(set);
   return set;
 }
 
@@ -95,6 +115,16 @@ json::object set_json(const ManifestSet& set) {
   if (set.source_text) object["source_text"] = file_json(*set.source_text);
   if (set.target_text) object["target_text"] = file_json(*set.target_text);
   if (set.links) object["links"] = file_json(*set.links);
+  json::array corpora;
+  for (const ManifestCorpus& corpus : set.corpora) {
+    json::object entry = {{"name", corpus.name},
+                          {"sentences", corpus.sentences},
+                          {"source_tokens", corpus.source_tokens},
+                          {"target_tokens", corpus.target_tokens}};
+    if (!corpus.tag.empty()) entry["tag"] = corpus.tag;
+    corpora.push_back(std::move(entry));
+  }
+  if (!corpora.empty()) object["corpora"] = std::move(corpora);
   return object;
 }
 

@@ -12,6 +12,16 @@
 
 namespace babelring {
 
+/// The max number of named corpora of a training set; the server takes as many in a record.
+inline constexpr std::size_t max_corpora = 256;
+
+/// A part of a training set that has a name. The parts follow one another and are the whole set; none is empty.
+struct ManifestCorpus {
+  std::string name, tag;  // tag: that its source sentences begin with; empty: none
+  std::int64_t sentences = 0;
+  std::int64_t source_tokens = 0, target_tokens = 0;  // without </s>
+};
+
 struct ManifestSet {
   std::string name;  // train, valid or test
   std::int64_t sentences = 0;
@@ -20,6 +30,7 @@ struct ManifestSet {
   ManifestFile target_ids;
   std::optional<ManifestFile> source_text, target_text;  // raw text; only for held-out sets
   std::optional<ManifestFile> links;                     // aligned pieces; only of train, with --align
+  std::vector<ManifestCorpus> corpora;                   // only of train, with --as; empty: it has no names
 
   /// A digest of the ids of both sides.
   std::string digest() const;

@@ -55,13 +55,15 @@ class Preparation {
       require_pairs(set, "encoding");
     }
     json::array reports;
-    for (const SetWork& set : sets_) reports.push_back(set.report.to_json());
+    for (const SetWork& set : sets_) reports.push_back(set.report().to_json());
     write("report.json", to_text(json::object{{"sets", std::move(reports)}}) + "\n");
     result.manifest.program = std::string("babelring ") + version;
     result.manifest.options = to_json(options_);
     publish_folder(options_.output, work_.path(), finished_, result.manifest);
-    for (SetWork& set : sets_) warn(set.report);
-    for (SetWork& set : sets_) result.reports.push_back(std::move(set.report));
+    for (const SetWork& set : sets_) {
+      for (const SetPart& part : set.parts) warn(part.report);
+      result.reports.push_back(set.report());
+    }
     return result;
   }
 
@@ -70,16 +72,20 @@ class Preparation {
 
   /// Throws Failure if no pair of a set remains after `step`.
   static void require_pairs(const SetWork& set, const char* step) {
-    const PrepareReport& report = set.report;
+    for (const SetPart& part : set.parts) require_pairs(set, part, step);
+  }
+
+  static void require_pairs(const SetWork& set, const SetPart& part, const char* step) {
+    const PrepareReport& report = part.report;
     if (report.kept() > 0) return;
     std::vector<std::string> names;
-    for (const TextFiles& files : set.inputs) names.push_back(files.source.string());
+    for (const TextFiles& files : part.inputs) names.push_back(files.source.string());
     if (report.read() == 0) {
       fail("prepare: {} has no lines; expected pairs {}", fmt::join(names, ", "),
            set.held_out ? "for " + set.name : "to train on");
     }
     const std::string options = report.options();
-    fail("prepare: {}: none of {} pairs is left after {} ({}){}", set.name, report.read(), step, report.summary(),
+    fail("prepare: {}: none of {} pairs is left after {} ({}){}", report.name(), report.read(), step, report.summary(),
          options.empty() ? "" : ": see " + options);
   }
 
@@ -96,9 +102,10 @@ class Preparation {
   void clean(SetWork& set, Cleaning& cleaning) {
     // Cleaned pairs for the second pass, with their source locations.
     LineWriter source(work_file(set, "source")), target(work_file(set, "target")), origin(work_file(set, "origin"));
-    cleaning.clean(set, [&](const TextPair& pair, const std::string& file) {
+    cleaning.clean(set, [&](const SetPart& part, const TextPair& pair, const std::string& file) {
       // Held-out text is stored unchanged, so scores are comparable with others on the same references.
-      source.add(set.held_out ? pair.source : normalize_spaces(pair.source));
+      const std::string tag = part.tag.empty() ? "" : part.tag + " ";
+      source.add(set.held_out ? pair.source : tag + normalize_spaces(pair.source));
       target.add(set.held_out ? pair.target : normalize_spaces(pair.target));
       origin.add(fmt::format("{}:{}", file, pair.line));
     });
@@ -272,7 +279,8 @@ class Preparation {
 
   ManifestSet encode(SetWork& set, const Vocabulary& vocabulary) {
     Encoded files(work_, set);
-    for (Rounds round(*this, set); round.next();) encode(round, set, vocabulary, files);
+    PartOfPair parts(set);
+    for (Rounds round(*this, set); round.next();) encode(round, set, parts, vocabulary, files);
     files.source.finish();
     files.target.finish();
     ManifestSet entry{.name = set.name,
@@ -281,6 +289,14 @@ class Preparation {
                       .target_tokens = files.target.tokens(),
                       .source_ids = finish(files.source_ids),
                       .target_ids = finish(files.target_ids)};
+    for (const SetPart& part : set.parts) {
+      if (part.corpus.empty()) continue;
+      entry.corpora.push_back({.name = part.corpus,
+                               .tag = part.tag,
+                               .sentences = part.report.kept(),
+                               .source_tokens = part.report.source_pieces().all,
+                               .target_tokens = part.report.target_pieces().all});
+    }
     if (options_.align && !set.held_out) entry.links = align(set, vocabulary);
     if (set.held_out) {
       files.source_lines->commit();
@@ -291,11 +307,13 @@ class Preparation {
     return entry;
   }
 
-  void encode(const Rounds& round, SetWork& set, const Vocabulary& vocabulary, Encoded& files) const {
+  void encode(const Rounds& round, const SetWork& set, PartOfPair& parts, const Vocabulary& vocabulary,
+              Encoded& files) const {
     const auto source = encode_lines(round.source, TextSide::source, vocabulary, options_.threads);
     const auto target = encode_lines(round.target, TextSide::target, vocabulary, options_.threads);
     const std::vector<std::string> decoded = decode_lines(target, vocabulary, options_.threads);
     for (std::size_t i = 0; i < source.size(); ++i) {
+      PrepareReport& report = parts.next().report;
       const auto source_pieces = count(source[i]), target_pieces = count(target[i]);
       std::optional<Finding> finding;
       if (source[i].empty() || target[i].empty()) {
@@ -304,13 +322,13 @@ class Preparation {
         finding = judge(source_pieces, target_pieces);
       }
       if (finding) {
-        set.report.add(*finding, round.origin[i], round.source[i]);
-        set.report.remove_kept();
+        report.add(*finding, round.origin[i], round.source[i]);
+        report.remove_kept();
         continue;
       }
-      set.report.add_pieces(source_pieces, target_pieces);
+      report.add_pieces(source_pieces, target_pieces);
       const std::string expected = set.held_out ? normalize_spaces(round.target[i]) : round.target[i];
-      if (decoded[i] != expected) set.report.add_changed(round.origin[i], expected, decoded[i]);
+      if (decoded[i] != expected) report.add_changed(round.origin[i], expected, decoded[i]);
       files.source.add(source[i]);
       files.target.add(target[i]);
       if (!set.held_out) continue;
@@ -358,10 +376,16 @@ class Preparation {
 }  // namespace
 
 PrepareResult prepare(const PrepareOptions& options) {
-  if (options.train.empty()) throw UsageFailure("prepare: no training text");
+  if (options.train.empty() && options.corpora.empty()) throw UsageFailure("prepare: no training text");
   if (options.output.empty()) throw UsageFailure("prepare: no output folder");
   check_symbols(options.vocabulary.symbols);
-  return Preparation(options).run();
+  PrepareOptions tagged = options;
+  std::vector<std::string>& symbols = tagged.vocabulary.symbols;
+  for (const NamedText& corpus : options.corpora) {
+    const bool is_new = std::find(symbols.begin(), symbols.end(), corpus.tag) == symbols.end();
+    if (is_new && !corpus.tag.empty()) symbols.push_back(corpus.tag);
+  }
+  return Preparation(tagged).run();
 }
 
 }  // namespace babelring

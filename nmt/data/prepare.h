@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nmt/data/manifest.h"
@@ -13,8 +14,20 @@
 
 namespace babelring {
 
+/// A part of the training text with a name, by which runs weigh it (data.mix) and report its loss.
+struct NamedText {
+  std::string name;              // as is_corpus_name()
+  std::string tag;               // put before each source line, and made a symbol of the vocabulary; empty: none
+  std::vector<TextFiles> files;  // read one after another
+};
+
+/// Whether `name` may name a corpus: 1 to 40 letters, digits, _ and - of ASCII, not - first, and not `until`, a key of
+/// data.mix.
+bool is_corpus_name(std::string_view name);
+
 struct PrepareOptions {
-  std::vector<TextFiles> train;  // read one after another
+  std::vector<TextFiles> train;    // read one after another; empty with `corpora`
+  std::vector<NamedText> corpora;  // instead of `train`; a pair that several have belongs to the first of them
   std::optional<TextFiles> valid,
       test;                      // held-out sets: stored with their text; only invalid and empty lines are dropped
   PairChoice choice;             // of files that hold both sides
@@ -36,7 +49,7 @@ json::object to_json(const PrepareOptions& options);
 
 struct PrepareResult {
   Manifest manifest;
-  std::vector<PrepareReport> reports;  // train, valid, test
+  std::vector<PrepareReport> reports;  // train with its corpora, valid, test
 };
 
 /// Converts raw parallel text to a folder for Corpus, ParallelText and Vocabulary:

@@ -1,15 +1,28 @@
 #include "nmt/data/prepare.h"
 
+#include <algorithm>
+
 namespace babelring {
+
+bool is_corpus_name(std::string_view name) {
+  constexpr std::string_view characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  constexpr std::size_t max_characters = 40;
+  return !name.empty() && name.size() <= max_characters && name != "until" && name.front() != '-' &&
+         name.find_first_not_of(characters) == std::string_view::npos;
+}
 
 json::object to_json(const PrepareOptions& options) {
   json::array inputs;
-  const auto add = [&](const char* set, const TextFiles& files) {
+  const auto add = [&](const char* set, const TextFiles& files, const std::string& corpus = "") {
     json::object input{{"set", set}, {"source", files.source.string()}};
     if (!files.target.empty()) input["target"] = files.target.string();
+    if (!corpus.empty()) input["corpus"] = corpus;
     inputs.push_back(std::move(input));
   };
   for (const TextFiles& files : options.train) add("train", files);
+  for (const NamedText& corpus : options.corpora) {
+    for (const TextFiles& files : corpus.files) add("train", files, corpus.name);
+  }
   if (options.valid) add("valid", *options.valid);
   if (options.test) add("test", *options.test);
   return {{"inputs", std::move(inputs)},

@@ -47,12 +47,6 @@ constexpr std::array<Words, finding_count> words = {{
     {"crlf", "CR LF line end (pair kept, CR removed)", ""},
 }};
 
-/// "too many words (--max-words)".
-std::string describe(const Words& finding) {
-  return finding.option.empty() ? std::string(finding.description)
-                                : fmt::format("{} ({})", finding.description, finding.option);
-}
-
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
@@ -115,6 +109,21 @@ void PrepareReport::add_changed(std::string_view place, std::string_view line, s
                                           printable(window(decoded, from, bytes_shown))));
 }
 
+void PrepareReport::add_corpus(const PrepareReport& corpus) {
+  const auto add = [](Entry& sum, const Entry& entry, std::size_t examples) {
+    sum.count += entry.count;
+    for (const std::string& example : entry.examples) {
+      if (sum.examples.size() < examples) sum.examples.push_back(example);
+    }
+  };
+  read_ += corpus.read_;
+  kept_ += corpus.kept_;
+  add_pieces(corpus.source_, corpus.target_);
+  add(changed_, corpus.changed_, changed_examples_kept);
+  for (std::size_t i = 0; i < finding_count; ++i) add(entries_[i], corpus.entries_[i], examples_kept);
+  corpora_.push_back(corpus);
+}
+
 json::object PrepareReport::to_json() const {
   json::object findings;
   for (std::size_t i = 0; i < finding_count; ++i) {
@@ -122,13 +131,19 @@ json::object PrepareReport::to_json() const {
     findings[words[i].name] = json::object{{"count", entries_[i].count}, {"examples", examples_json(entries_[i])}};
   }
   const auto pieces = [](const Pieces& side) { return json::object{{"pieces", side.all}, {"unknown", side.unknown}}; };
-  return {{"set", set_},
-          {"pairs_read", read_},
-          {"pairs_kept", kept_},
-          {"source", pieces(source_)},
-          {"target", pieces(target_)},
-          {"target_changed", json::object{{"count", changed_.count}, {"examples", examples_json(changed_)}}},
-          {"findings", std::move(findings)}};
+  json::object report = {
+      {"set", set_},
+      {"pairs_read", read_},
+      {"pairs_kept", kept_},
+      {"source", pieces(source_)},
+      {"target", pieces(target_)},
+      {"target_changed", json::object{{"count", changed_.count}, {"examples", examples_json(changed_)}}},
+      {"findings", std::move(findings)}};
+  if (!corpus_.empty()) report["corpus"] = corpus_;
+  json::array corpora;
+  for (const PrepareReport& corpus : corpora_) corpora.push_back(corpus.to_json());
+  if (!corpora.empty()) report["corpora"] = std::move(corpora);
+  return report;
 }
 
 void PrepareReport::add_pieces(const Pieces& source, const Pieces& target) {
@@ -156,30 +171,43 @@ std::string PrepareReport::options() const {
   return out;
 }
 
+/// "too many words (--max-words)".
+std::string PrepareReport::described(std::size_t finding) const {
+  const auto& [name, description, option] = words[finding];
+  std::string text(description);
+  const auto is = static_cast<Finding>(finding);
+  if (!corpus_.empty() && (is == Finding::duplicate || is == Finding::near_duplicate)) {
+    text += " in this corpus or one before it, which keeps the pair";
+  }
+  return option.empty() ? text : fmt::format("{} ({})", text, option);
+}
+
 std::vector<std::string> PrepareReport::warnings() const {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < finding_count; ++i) {
     if (i == static_cast<std::size_t>(Finding::crlf) || 10 * entries_[i].count <= read_) continue;
-    out.push_back(fmt::format("{}: {} of {} pairs dropped: {}, such as {}", set_, entries_[i].count, read_,
-                              describe(words[i]), entries_[i].examples.front()));
+    out.push_back(fmt::format("{}: {} of {} pairs dropped: {}, such as {}", name(), entries_[i].count, read_,
+                              described(i), entries_[i].examples.front()));
   }
   if (10 * changed_.count > kept_) {
     out.push_back(
         fmt::format("{}: {} of {} target lines come back changed from the vocabulary, so no translation can equal them "
                     "(--normalization identity, --byte-fallback): {}",
-                    set_, changed_.count, kept_, changed_.examples.front()));
+                    name(), changed_.count, kept_, changed_.examples.front()));
   }
   return out;
 }
 
 std::string PrepareReport::table() const {
-  std::string out = fmt::format("{}: {} pairs read, {} kept\n", set_, read_, kept_);
+  std::string out = fmt::format("{}: {} pairs read, {} kept\n", name(), read_, kept_);
   for (const auto& [side, pieces] : {std::pair{"source", source_}, std::pair{"target", target_}}) {
     if (pieces.all == 0) continue;  // not encoded
     const double fraction = pieces.all > 0 ? static_cast<double>(pieces.unknown) / static_cast<double>(pieces.all) : 0;
     fmt::format_to(std::back_inserter(out), "  {:>10}  {} pieces, {} of them <unk> ({:.2f} %)\n", pieces.all, side,
                    pieces.unknown, 100 * fraction);
   }
+  for (const PrepareReport& corpus : corpora_) out += corpus.table();
+  if (!corpora_.empty()) return out;
   const auto add = [&](const Entry& entry, std::string_view what) {
     fmt::format_to(std::back_inserter(out), "  {:>10}  {}\n", entry.count, what);
     for (const std::string& example : entry.examples) out += "              " + example + "\n";
@@ -187,7 +215,7 @@ std::string PrepareReport::table() const {
   if (changed_.count > 0) add(changed_, "target lines that come back changed from the vocabulary");
   for (std::size_t i = 0; i < finding_count; ++i) {
     if (entries_[i].count == 0) continue;
-    add(entries_[i], fmt::format("{:<16} {}", words[i].name, describe(words[i])));
+    add(entries_[i], fmt::format("{:<16} {}", words[i].name, described(i)));
   }
   return out;
 }

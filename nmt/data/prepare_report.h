@@ -58,7 +58,13 @@ class PrepareReport {
     std::vector<std::string> examples;  // "file:line: excerpt"
   };
 
-  explicit PrepareReport(std::string set) : set_(std::move(set)) {}
+  /// `corpus`: the part of the set, if the parts have names.
+  explicit PrepareReport(std::string set, std::string corpus = {}) : set_(std::move(set)), corpus_(std::move(corpus)) {}
+
+  /// "train", or "train, crawl".
+  std::string name() const { return corpus_.empty() ? set_ : set_ + ", " + corpus_; }
+  /// Adds the counts and examples of a corpus of this set, which then is a part of table() and to_json().
+  void add_corpus(const PrepareReport& corpus);
 
   /// Counts a finding. Stores the first few as examples with file, line and the start of the text (escaped).
   void add(Finding finding, std::string_view file, std::int64_t line, std::string_view text);
@@ -98,7 +104,8 @@ class PrepareReport {
   std::string table() const;
 
  private:
-  std::string set_;
+  std::string set_, corpus_;
+  std::vector<PrepareReport> corpora_;
   std::int64_t read_ = 0, kept_ = 0;
   Pieces source_, target_;
   Entry changed_;
@@ -106,6 +113,7 @@ class PrepareReport {
 
   /// Counts a finding; the entry, if it has room for an example.
   Entry* count(Finding finding);
+  std::string described(std::size_t finding) const;
 };
 
 /// Two line-aligned text files, or one that holds both sides.

@@ -345,11 +345,13 @@ std::vector<std::int32_t> SegmentSampler::draw_side(std::span<const std::int32_t
   return drawn;
 }
 
-Corpus SegmentSampler::draw(const Corpus& corpus, std::int64_t epoch, std::span<const std::int64_t> sentences) const {
+Corpus SegmentSampler::draw(const Corpus& corpus, std::int64_t epoch, std::span<const std::int64_t> sentences,
+                            std::span<const std::int64_t> epochs) const {
   std::vector<std::vector<std::int32_t>> sources, targets, links;
-  for (const std::int64_t i : sentences) {
-    sources.push_back(draw_side(corpus.source(i), TextSide::source, epoch, i));
-    targets.push_back(draw_side(corpus.target(i), TextSide::target, epoch, i));
+  for (std::size_t at = 0; at < sentences.size(); ++at) {
+    const std::int64_t i = sentences[at], own_epoch = epochs.empty() ? epoch : epochs[at];
+    sources.push_back(draw_side(corpus.source(i), TextSide::source, own_epoch, i));
+    targets.push_back(draw_side(corpus.target(i), TextSide::target, own_epoch, i));
     if (corpus.has_links()) links.push_back(new_links(corpus, i, sources.back(), targets.back()));
   }
   return Corpus::from_memory(sources, targets, links);

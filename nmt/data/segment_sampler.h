@@ -25,8 +25,9 @@ class SegmentSampler {
   SegmentSampler(const Vocabulary& vocabulary, const SegmentationOptions& options, std::uint64_t seed, int max_length);
 
   /// Sentences of a corpus in an epoch, in the given order; their alignments are those of the pieces that the new ones
-  /// overlap.
-  Corpus draw(const Corpus& corpus, std::int64_t epoch, std::span<const std::int64_t> sentences) const;
+  /// overlap. `epochs`: of each sentence instead, if it is not empty.
+  Corpus draw(const Corpus& corpus, std::int64_t epoch, std::span<const std::int64_t> sentences,
+              std::span<const std::int64_t> epochs = {}) const;
 
   /// Another segmentation of the text of `ids`.
   std::vector<std::int32_t> draw(std::span<const std::int32_t> ids, TextSide side, Random& random) const;

@@ -91,18 +91,24 @@ TextSource::TextSource(const Corpus& corpus, const PlanOptions& options, const P
     : sampler_(std::move(sampler)),
       growth_(sampler_ ? sampler_->growth(corpus) : SegmentSampler::Growth()),
       plan_(corpus, shortened(options, growth_.target), memory),
-      options_(options) {}
+      options_(options) {
+  if (!options.mix.empty()) mix_.emplace(corpus, shortened(options, growth_.target), memory);
+}
 
 UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, const RankPart& part) const {
   UpdateBatches batches = make_undropped(update, start, part);
   for (PackedBatch& batch : batches.micro_batches) drop_words(batch, update, options_);
+  batches.corpora = plan_.corpus().parts().size();
   return batches;
 }
 
 UpdateBatches TextSource::make_undropped(std::int64_t update, const DataPosition& start, const RankPart& part) const {
-  UpdatePlan planned = plan_(start);
+  UpdatePlan planned = mix_ ? (*mix_)(start) : plan_(start);
+  if (const Corpus& corpus = plan_.corpus(); !corpus.parts().empty()) {
+    for (const std::int64_t sentence : planned.sentences) planned.corpora.push_back(corpus.part_of(sentence));
+  }
   if (!sampler_) return make_batches(plan_.corpus(), planned, update, part);
-  const Corpus drawn = sampler_->draw(plan_.corpus(), start.epoch, planned.sentences);
+  const Corpus drawn = sampler_->draw(plan_.corpus(), start.epoch, planned.sentences, planned.epochs);
   std::iota(planned.sentences.begin(), planned.sentences.end(), 0);
   planned.source_tokens = drawn.source_tokens() + drawn.sentences();
   planned.target_tokens = drawn.target_tokens() + drawn.sentences();
@@ -110,16 +116,25 @@ UpdateBatches TextSource::make_undropped(std::int64_t update, const DataPosition
 }
 
 DataPosition TextSource::resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) {
+  if (mix_) return position && mix_->has(*position) ? *position : mix_->position_at(epochs);
   plan_.set_order(order);
   // If changed data was accepted, it may have fewer sentences than the position needs.
-  if (position && position->sentences < plan_.sentences()) return *position;
+  if (position && position->corpora.empty() && position->sentences < plan_.sentences()) return *position;
   return plan_.position_at(epochs);
+}
+
+std::vector<std::string> TextSource::corpora() const {
+  std::vector<std::string> names;
+  for (const CorpusPart& part : plan_.corpus().parts()) names.push_back(part.name);
+  return names;
 }
 
 UpdateShape TextSource::shape() const {
   const auto target = static_cast<double>(options_.tokens_per_update);
-  const double source_per_target = static_cast<double>(plan_.source_tokens()) * growth_.source /
-                                   (static_cast<double>(plan_.target_tokens()) * growth_.target);
+  const double of_corpus =
+      mix_ ? mix_->source_per_target()
+           : static_cast<double>(plan_.source_tokens()) / static_cast<double>(plan_.target_tokens());
+  const double source_per_target = of_corpus * growth_.source / growth_.target;
   return {.max_length = options_.max_length, .source_tokens = target * source_per_target, .target_tokens = target};
 }
 

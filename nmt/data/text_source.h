@@ -3,12 +3,13 @@
 #include <optional>
 
 #include "nmt/data/batch_plan.h"
+#include "nmt/data/mixed_plan.h"
 #include "nmt/data/segment_sampler.h"
 #include "nmt/data/update_source.h"
 
 namespace babelring {
 
-/// Updates of the sentence pairs of a corpus, in the order of a BatchPlan.
+/// Updates of the sentence pairs of a corpus, in the order of a BatchPlan, or of a MixedPlan if the options have a mix.
 class TextSource : public UpdateSource {
  public:
   /// The corpus must outlive the source. Throws UsageFailure if an option is out of range, Failure if no sentence is
@@ -19,13 +20,19 @@ class TextSource : public UpdateSource {
              std::optional<SegmentSampler> sampler = {});
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
-  DataPosition after(const DataPosition& start) const override { return plan_.after(start); }
+  DataPosition after(const DataPosition& start) const override {
+    return mix_ ? (*mix_)(start).next : plan_.after(start);
+  }
   DataPosition resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) override;
   std::int64_t updates_per_epoch() const override { return plan_.updates_per_epoch(); }
   UpdateShape shape() const override;
+  std::vector<std::string> corpora() const override;
   const std::string& digest() const override { return plan_.corpus().digest(); }
 
+  /// The plan of all sentences, as it would be without a mix.
   const BatchPlan& plan() const { return plan_; }
+  /// Null without a mix.
+  const MixedPlan* mix() const { return mix_ ? &*mix_ : nullptr; }
   /// Tokens of an update per token of the corpus.
   const SegmentSampler::Growth& growth() const { return growth_; }
 
@@ -36,6 +43,7 @@ class TextSource : public UpdateSource {
   std::optional<SegmentSampler> sampler_;
   SegmentSampler::Growth growth_;
   BatchPlan plan_;
+  std::optional<MixedPlan> mix_;
   PlanOptions options_;
 };
 

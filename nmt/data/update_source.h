@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nmt/core/packed_batch.h"
@@ -35,11 +36,42 @@ struct SegmentationOptions {
   bool draws() const { return bpe_dropout > 0 || sampling > 0; }
 };
 
+/// The weights of corpora until a point of the training.
+struct MixEnd {
+  enum class Unit { none, updates, epochs, target_tokens };  // none: the end of the training
+  Unit unit = Unit::none;
+  double value = 0;
+
+  /// "50 updates"; only of an end.
+  std::string text() const;
+};
+struct MixStage {
+  std::vector<std::pair<std::string, double>> weights;  // of corpora by name, above 0
+  MixEnd end;
+};
+/// How the corpora of a training set are mixed, see MixedPlan.
+struct MixOptions {
+  std::vector<MixStage> stages;  // the last one has no end
+  double temperature = 0;        // without stages: weights are sizes to the power of 1 / temperature; 0: no mix
+
+  bool empty() const { return stages.empty() && temperature == 0; }
+};
+
+/// A position in one corpus of a mix.
+struct CorpusPosition {
+  std::int64_t epoch = 0, sentences = 0;  // as in DataPosition, of its own epochs
+  std::int64_t credit = 0;                // see MixedPlan
+  friend bool operator==(const CorpusPosition&, const CorpusPosition&) = default;
+};
+
 /// A position in the training data: in epoch `epoch`, `sentences` sentences are done. `sentences` is always below the
 /// epoch's size; the end of an epoch is the start of the next.
 struct DataPosition {
   std::int64_t epoch = 0;  // from 0
   std::int64_t sentences = 0;
+  // In a mix instead, where the beginning has no corpora: positions in all corpora, updates and target tokens so far.
+  std::vector<CorpusPosition> corpora = {};
+  std::int64_t updates = 0, target_tokens = 0;
   friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };
 
@@ -70,6 +102,7 @@ struct UpdateBatches {
   // Exact entropy of the source, as the sum of -log p over this rank's target tokens, in nats; NaN if not computed. It
   // is computed on all ranks or on none.
   double entropy = std::numeric_limits<double>::quiet_NaN();
+  std::size_t corpora = 0;          // UpdateSource::corpora(), by which the micro-batches number their sentences
   UnitRange units;                  // of this rank, as they are added
   std::vector<int> computed = {0};  // the units that this rank computes: first those of other ranks, then its own
   std::vector<PackedBatch> micro_batches;  // those of each unit in `computed`, as many for each; some may be empty
@@ -124,6 +157,8 @@ class UpdateSource {
   /// 0 if the source never ends.
   virtual std::int64_t updates_per_epoch() const = 0;
   virtual UpdateShape shape() const = 0;
+  /// The names of the corpora that PackedBatch::corpora numbers; empty: there are none.
+  virtual std::vector<std::string> corpora() const { return {}; }
   /// Identifies the data as 64 hexadecimal digits. A run does not resume from a checkpoint of other data.
   virtual const std::string& digest() const = 0;
 };

@@ -114,7 +114,8 @@ struct SubwordModel {
 };
 
 /// Throws UsageFailure unless each symbol is text without space, comma and quotation mark, and differs from the others.
-void check_symbols(const std::vector<std::string>& symbols);
+/// `option`: that names them.
+void check_symbols(const std::vector<std::string>& symbols, std::string_view option = "--symbols");
 /// The content of a SentencePiece model's file with a piece more at the end for each symbol that it does not have; the
 /// other pieces keep their ids. Throws UsageFailure if a symbol is an ordinary or a control piece of the model.
 std::string with_symbols(const std::string& model, const std::vector<std::string>& symbols);

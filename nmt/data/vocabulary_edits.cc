@@ -65,18 +65,18 @@ void SubwordModel::read_normalizer(std::string_view bytes) {
   }
 }
 
-void check_symbols(const std::vector<std::string>& symbols) {
+void check_symbols(const std::vector<std::string>& symbols, std::string_view option) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const std::string& symbol = symbols[i];
     const bool is_text = find_invalid_utf8(symbol) == std::string::npos && find_control(symbol) == std::string::npos;
     if (symbol.empty() || !is_text || symbol.find_first_of(" \t,\"") != std::string::npos ||
         symbol.find("\u2581") != std::string::npos) {
-      throw UsageFailure(fmt::format("--symbols: found '{}', expected text without space, comma and quotation mark",
+      throw UsageFailure(fmt::format("{}: found '{}', expected text without space, comma and quotation mark", option,
                                      printable(symbol)));
     }
     if (std::find(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(i), symbol) !=
         symbols.begin() + static_cast<std::ptrdiff_t>(i)) {
-      throw UsageFailure(fmt::format("--symbols: found {} twice", symbol));
+      throw UsageFailure(fmt::format("{}: found {} twice", option, symbol));
     }
   }
 }
@@ -102,7 +102,7 @@ std::string with_symbols(const std::string& model, const std::vector<std::string
                                 .integer(type_field, static_cast<std::int64_t>(user_defined));
       more.message(pieces_field, piece);
     } else if (known->second != user_defined) {
-      throw UsageFailure(fmt::format("--symbols: {} is a piece of the vocabulary, and not as a symbol", symbol));
+      throw UsageFailure(fmt::format("--symbols, --tag: {} is a piece of the vocabulary, and not as a symbol", symbol));
     }
   }
   return model + more.text();

@@ -45,6 +45,24 @@ LossSums FetchedLosses::sums() const {
           .alignment = kinds_ > 3 ? sum_of(3 * tokens) : 0};
 }
 
+void FetchedLosses::add_to(CorpusSums& sums, const PackedBatch& batch) const {
+  if (losses_ == nullptr) return;
+  const std::size_t rows = losses_->size() / static_cast<std::size_t>(kinds_);
+  const bool twice = kinds_ > 2 * OutputProjectionLoss::pass_rows;
+  const std::size_t second = OutputProjectionLoss::pass_rows * rows;
+  for (std::size_t sentence = 0; sentence < batch.corpora.size(); ++sentence) {
+    const auto begin = static_cast<std::size_t>(batch.target_in.offsets[sentence]);
+    const auto end = static_cast<std::size_t>(batch.target_in.offsets[sentence + 1]);
+    double loss = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto first = static_cast<double>((*losses_)[i]);
+      loss += twice ? (first + static_cast<double>((*losses_)[second + i])) / 2 : first;
+    }
+    sums.loss[batch.corpora[sentence]] += loss;
+    sums.tokens[batch.corpora[sentence]] += static_cast<double>(end - begin);
+  }
+}
+
 OutputProjectionLoss::OutputProjectionLoss(const Parameter& projection, const Parameter* bias, float label_smoothing)
     : projection_(&projection), bias_(bias), label_smoothing_(label_smoothing) {}
 

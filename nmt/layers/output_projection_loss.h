@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "nmt/core/packed_batch.h"
 #include "nmt/layers/context.h"
 
 namespace babelring {
@@ -35,6 +36,27 @@ struct LossSums {
   }
 };
 
+/// Loss and target tokens by corpus, of the numbers in PackedBatch::corpora.
+struct CorpusSums {
+  std::vector<double> loss = {}, tokens = {};  // label-smoothed, nats
+
+  CorpusSums() = default;
+  explicit CorpusSums(std::size_t corpora) : loss(corpora), tokens(corpora) {}
+  template <class Visit>
+  void each(const Visit& visit) {
+    for (std::vector<double>* sums : {&loss, &tokens}) {
+      for (double& sum : *sums) visit(sum);
+    }
+  }
+  CorpusSums& operator+=(const CorpusSums& other) {
+    for (std::size_t i = 0; i < loss.size(); ++i) {
+      loss[i] += other.loss[i];
+      tokens[i] += other.tokens[i];
+    }
+    return *this;
+  }
+};
+
 /// The token losses of a micro-batch during an asynchronous copy from the device.
 class FetchedLosses {
  public:
@@ -45,6 +67,8 @@ class FetchedLosses {
 
   /// Valid only after the backend's next synchronize() or download().
   LossSums sums() const;
+  /// Adds the losses of each sentence of the batch to those of its corpus. Valid when sums() is.
+  void add_to(CorpusSums& sums, const PackedBatch& batch) const;
 
  private:
   std::shared_ptr<const std::vector<float>> losses_;

@@ -46,7 +46,9 @@ Trainer::Trainer(const TrainerParts& parts)
                                   .reports = parts.communicator.rank() == 0},
           parts.checkpoint_request),
       divergence_(parts.config),
-      balancer_(parts.config, parts.communicator) {
+      balancer_(parts.config, parts.communicator),
+      corpora_(parts.source.corpora()),
+      corpora_since_(corpora_.size()) {
   state_.corpus_digest = parts.source.digest();
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
@@ -258,8 +260,22 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
   state_.elapsed_minutes = result.elapsed_minutes;
   divergence_.note(result.record);
   balancer_.note(result.record);
+  if (!corpora_.empty()) add_corpora(result.corpora, before, result.record);
   record(std::move(result.record), before);
   return result;
+}
+
+/// Puts the losses by corpus since the last such record into that of rank 0 at each training.log_every.
+void Trainer::add_corpora(const CorpusSums& sums, const Progress& before, StepRecord& record) {
+  if (!record.skipped && std::isfinite(record.loss)) corpora_since_ += sums;
+  const Interval& every = parts_.config.training.log_every;
+  if (every.times(state_.progress) == every.times(before)) return;
+  for (std::size_t i = 0; i < corpora_.size() && parts_.communicator.rank() == 0; ++i) {
+    if (corpora_since_.tokens[i] == 0) continue;
+    record.corpus_loss[corpora_[i]] = corpora_since_.loss[i] / corpora_since_.tokens[i];
+    record.corpus_tokens[corpora_[i]] = static_cast<std::int64_t>(corpora_since_.tokens[i]);
+  }
+  corpora_since_ = CorpusSums(corpora_.size());
 }
 
 /// Completes the record of an update and writes it.

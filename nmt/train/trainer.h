@@ -87,6 +87,7 @@ class Trainer {
   std::optional<TrainingEnd> end_after(const UpdateResult& last) const;
   UpdateResult train_update(BatchPipeline& pipeline);
   void record(StepRecord record, const Progress& before);
+  void add_corpora(const CorpusSums& sums, const Progress& before, StepRecord& record);
   void make_validators();
   void validate_beside(bool translate);
   void evaluate(Evaluation evaluation);
@@ -115,8 +116,10 @@ class Trainer {
   DivergenceWatch divergence_;
   LoadBalancer balancer_;
   TrainingState state_;
-  std::int64_t began_after_ = 0;  // the update after which this attempt began
-  bool trace_next_ = false;       // the ranks voted for a trace in the last update
+  std::int64_t began_after_ = 0;      // the update after which this attempt began
+  std::vector<std::string> corpora_;  // UpdateSource::corpora()
+  CorpusSums corpora_since_;          // the record before that has them
+  bool trace_next_ = false;           // the ranks voted for a trace in the last update
 };
 
 }  // namespace babelring

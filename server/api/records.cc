@@ -68,7 +68,8 @@ namespace {
 
 constexpr std::size_t max_records = 10'000;
 constexpr std::size_t max_metric_key_bytes = 128;
-constexpr std::size_t max_names = 64;  // in memory_bytes and in gpu
+constexpr std::size_t max_names = 64;     // in memory_bytes and in gpu
+constexpr std::size_t max_corpora = 256;  // as `nmt prepare` allows
 constexpr std::size_t max_metric_text_bytes = 256;
 
 /// Throws Problem 422 for record `index`.
@@ -97,6 +98,8 @@ void check_names(const Record& record, std::size_t index) {
   if (const auto* step = std::get_if<StepRecord>(&record.body)) {
     for (const auto& [name, value] : step->memory_bytes) check("memory_bytes", name);
     for (const auto& [name, value] : step->gpu) check("gpu", name);
+    for (const auto& [name, value] : step->corpus_loss) check("corpus_loss", name);
+    for (const auto& [name, value] : step->corpus_tokens) check("corpus_tokens", name);
   }
   if (const auto* artifact = std::get_if<ArtifactRecord>(&record.body)) check("name", artifact->name);
   const auto* saved = std::get_if<CheckpointRecord>(&record.body);
@@ -168,8 +171,8 @@ void check_record(const Record& record, std::size_t index) {
   const auto* step = std::get_if<StepRecord>(&record.body);
   if (step == nullptr) return;
   check_number("update", step->update, 1);
-  const auto check_keys = [&](const char* member, const std::map<std::string, std::int64_t>& values) {
-    if (values.size() > max_names) refuse(fmt::format("{}: more than {} names", member, max_names));
+  const auto check_keys = [&](const char* member, const auto& values, std::size_t max = max_names) {
+    if (values.size() > max) refuse(fmt::format("{}: more than {} names", member, max));
     for (const auto& [name, value] : values) {
       if (name.size() > max_metric_key_bytes) refuse(fmt::format("{}: a name is longer than 128 bytes", member));
       if (name.find_first_of("\",/") != std::string::npos) {
@@ -179,6 +182,8 @@ void check_record(const Record& record, std::size_t index) {
   };
   check_keys("memory_bytes", step->memory_bytes);
   check_keys("gpu", step->gpu);
+  check_keys("corpus_loss", step->corpus_loss, max_corpora);
+  check_keys("corpus_tokens", step->corpus_tokens, max_corpora);
 }
 
 store::Batch parse_batch(const http::Request& request, telemetry::NewerWorkers& newer) {

@@ -14,6 +14,7 @@ static_assert(std::endian::native == std::endian::little, "the database stores l
 
 RankAggregate rank_aggregate(std::string_view key) {
   if (key == "update_target_tokens") return RankAggregate::mean;  // every rank reports the total of the update
+  if (key.starts_with("corpus_")) return RankAggregate::mean;     // rank 0 reports that of all
   if (key.starts_with("network_")) return RankAggregate::host_sum;
   if (key.starts_with("memory_bytes") || key.ends_with("_bytes") || key.ends_with("_tokens") ||
       key.ends_with("_per_second") || key == "sentences" || key == "flops" || key == "power_w") {

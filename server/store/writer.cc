@@ -48,7 +48,7 @@ bool checkpoint_wal(Database& database) {
 }
 
 std::size_t text_bytes(const StepRecord& step) {
-  return (step.memory_bytes.size() + step.gpu.size()) * 64;
+  return (step.memory_bytes.size() + step.gpu.size() + step.corpus_loss.size() + step.corpus_tokens.size()) * 64;
 }
 std::size_t text_bytes(const EvalRecord& eval) {
   std::size_t bytes = 0;
@@ -96,7 +96,9 @@ void WriterCounters::record_batch(const Batch& batch, const IngestResult& result
   std::uint64_t points = 0;
   for (const auto& fresh : result.fresh) {
     const auto* step = std::get_if<StepRecord>(&batch.records[fresh.index].body);
-    if (step != nullptr) points += values_per_step_ + step->memory_bytes.size() + step->gpu.size();
+    if (step == nullptr) continue;
+    points += values_per_step_ + step->memory_bytes.size() + step->gpu.size() + step->corpus_loss.size() +
+              step->corpus_tokens.size();
   }
   const std::lock_guard lock(mutex_);
   ++counts_.batches;

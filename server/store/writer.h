@@ -82,7 +82,7 @@ class WriterCounters {
   WriterCounts read() const;
 
  private:
-  const std::uint64_t values_per_step_ = stored_metrics(StepRecord{}).size();  // without memory_bytes and gpu
+  const std::uint64_t values_per_step_ = stored_metrics(StepRecord{}).size();  // without those of maps
   mutable std::mutex mutex_;
   WriterCounts counts_;
 };

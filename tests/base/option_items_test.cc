@@ -182,5 +182,69 @@ TEST(OptionItems, RefusesNestedKeysOfAnItem) {
               ThrowsMessage<Failure>("options: key 'all.N.graph.nodes' of an item is nested"));
 }
 
+struct Weights {
+  std::vector<OptionMap> mix;
+  int size = 1;
+  void bind(OptionBinder& b) {
+    b.maps("mix", mix, "weights");
+    b.integer("size", size, 0, 9, "of all");
+  }
+};
+
+class OptionMapsTest : public testing::Test {
+ protected:
+  OptionMapsTest() { weights_.bind(binder_); }
+  std::string refusal(const std::string& yaml) {
+    try {
+      load_yaml(binder_, yaml, "run.yaml");
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "none";
+  }
+  Weights weights_;
+  OptionBinder binder_;
+};
+
+TEST_F(OptionMapsTest, LoadsOneMapOrMoreAndReadsTheDumpBack) {
+  EXPECT_EQ(dump_yaml(binder_), "mix: {}\nsize: 1\n");
+  for (const char* dump : {"mix: {b: 0.7, a: 0.3}\nsize: 2\n",
+                           "mix: [{until: \"50%\", a: 1}, {\"b c\": -1}]\nsize: 2\n", "mix: {}\nsize: 2\n"}) {
+    load_yaml(binder_, dump, "dump");
+    EXPECT_EQ(dump_yaml(binder_), dump);
+  }
+  load_yaml(binder_, "mix:\n  - a: 1\n    b: x\n  - {}\nsize: 3\n", "block");
+  ASSERT_EQ(weights_.mix.size(), 2U);
+  EXPECT_THAT(weights_.mix[0], ElementsAre(testing::Pair("a", "1"), testing::Pair("b", "x")));
+  EXPECT_TRUE(weights_.mix[1].empty());
+  EXPECT_EQ(weights_.size, 3);
+  load_yaml(binder_, "mix: []", "none");
+  EXPECT_TRUE(weights_.mix.empty());
+}
+
+TEST_F(OptionMapsTest, OverridesAreInFlowStyle) {
+  apply_override(binder_, "mix=[{until: 5u, a: 1}, {b: 2}]");
+  EXPECT_EQ(binder_.find("mix")->get(), "[{until: 5u, a: 1}, {b: 2}]");
+  for (const char* wrong :
+       {"mix=a", "mix=", "mix={a: {b: 1}}", "mix={a: 1", "mix={a:1}", "mix=[a]", "mix={a: 1, a: 2}"}) {
+    EXPECT_THAT([&] { apply_override(binder_, wrong); },
+                ThrowsMessage<ConfigError>(
+                    HasSubstr("override mix: expected a map such as {a: 1, b: 2} or a list of maps, found '")))
+        << wrong;
+  }
+  EXPECT_EQ(binder_.find("mix")->get(), "[{until: 5u, a: 1}, {b: 2}]") << "a refused override changes nothing";
+}
+
+TEST_F(OptionMapsTest, WrongYamlIsRefusedWithItsPlace) {
+  EXPECT_EQ(refusal("mix: {a: {b: 1}}"), "run.yaml:1:10: mix: expected a value for 'a', found keys");
+  EXPECT_EQ(refusal("mix: {a: [1]}"), "run.yaml:1:10: mix: expected a value for 'a', found a list");
+  EXPECT_EQ(refusal("mix: [{a: 1}, b]"), "run.yaml:1:15: mix: expected keys, found 'b'");
+  EXPECT_EQ(refusal("mix: [[{a: 1}]]"), "run.yaml:1:7: mix: expected keys, found a list");
+  EXPECT_THAT(refusal("mix:\n  a:\n"), HasSubstr("mix: expected a value for 'a', found nothing"));
+  EXPECT_THAT(refusal("mix: {a: 1, a: 2}"), HasSubstr("mix: expected each key once, found 'a'"));
+  EXPECT_THAT(refusal("mix: 5"), HasSubstr("mix: expected a map such as {a: 1, b: 2} or a list of maps, found '5'"));
+  EXPECT_THAT(refusal("mix:\n"), HasSubstr("mix: expected map or maps, found nothing"));
+}
+
 }  // namespace
 }  // namespace babelring

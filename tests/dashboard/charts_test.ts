@@ -238,6 +238,25 @@ describe('scores of evaluations', () => {
   });
 });
 
+describe('the loss by corpus', () => {
+  const chart = CHARTS.find(({ id }) => id === 'corpora')!;
+  const run = (values: Record<string, [number, number]>): RunData =>
+    Object.assign(runOf(values), { keys: Object.keys(values).map((key) => ({ key })), alerts: [], attempts: [] });
+  it('has a line for each named corpus', () => {
+    const named = run({ loss: [3, 2], 'corpus_loss.clean': [2.5, 2], 'corpus_loss.crawl': [3.5, 3] });
+    expect(chart.when?.(named)).toBe(true);
+    expect(chart.keys(named)).toEqual(['corpus_loss.clean', 'corpus_loss.crawl']);
+    const lines = chart.data(named, VIEW).lines.map(({ label, y }) => [label, y]);
+    expect(lines).toEqual([
+      ['clean', [2.5, 2]],
+      ['crawl', [3.5, 3]],
+    ]);
+  });
+  it('is not offered without names', () => {
+    expect(chart.when?.(run({ loss: [3, 2] }))).toBe(false);
+  });
+});
+
 describe('a loss beside the loss', () => {
   const chart = CHARTS.find(({ id }) => id === 'loss')!;
   const run = (values: Record<string, [number, number]>): RunData =>

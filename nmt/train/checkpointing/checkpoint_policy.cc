@@ -7,6 +7,15 @@
 
 namespace babelring {
 
+void CheckpointConfig::bind(OptionBinder& b) {
+  b.parsed("every", every,
+           "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.integer("keep_last", keep_last, 1, 100000, "number of newest checkpoints to keep");
+  b.flag("keep_best", keep_best, "also keep the best checkpoint");
+  b.flag("sharded", sharded,
+         "with several hosts: each writes its shard of a checkpoint; they need one shared folder for runs");
+}
+
 CheckpointPolicy::CheckpointPolicy(const CheckpointConfig& config, CheckpointWriting writing,
                                    CheckpointRequest* request)
     : every_(config.every), writing_(std::move(writing)), request_(request) {}

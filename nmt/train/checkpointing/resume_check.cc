@@ -167,14 +167,18 @@ void Changes::compare_keys(TrainConfig before, TrainConfig after, DataOrder data
   OptionBinder old_keys, new_keys;
   before.bind(old_keys);
   after.bind(new_keys);
+  const bool mixes = after.data.has_mix(), mixed = before.data.has_mix();
   for (std::size_t i = 0; i < new_keys.fields().size(); ++i) {
     const std::string& key = new_keys.fields()[i].key;
     const std::string then = old_keys.fields()[i].get(), now = new_keys.fields()[i].get();
     if (then == now || key.starts_with("lab.")) continue;  // the lab's tools change no bits
     all.push_back(change(key, then, now));
     const bool cuts = key == "data.tokens_per_update" && data_order == DataOrder::pooled;
-    if (key == "training.seed" || (key == "data.max_length" && after.task == Task::translation) || cuts)
+    const bool begins_to_mix = key.starts_with("data.mix") && mixes != mixed;  // other weights go on where it was
+    if (key == "training.seed" || (key == "data.max_length" && after.task == Task::translation) || cuts ||
+        begins_to_mix) {
       order.push_back(all.back());
+    }
     if (key.starts_with("model.")) model.push_back(all.back());
   }
 }

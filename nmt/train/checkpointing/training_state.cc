@@ -93,6 +93,26 @@ DataOrder order_of(const std::string& name) {
   return name == "shuffled" ? DataOrder::shuffled : DataOrder::pooled;
 }
 
+json::object mix_json(const DataPosition& position) {
+  json::array corpora;
+  for (const CorpusPosition& corpus : position.corpora) {
+    corpora.push_back(json::array{corpus.epoch, corpus.sentences, corpus.credit});
+  }
+  return {{"updates", position.updates}, {"target_tokens", position.target_tokens}, {"corpora", std::move(corpora)}};
+}
+
+void read_mix(const json::value& value, DataPosition& position) try {
+  position.updates = value.at("updates").as_int64();
+  position.target_tokens = value.at("target_tokens").as_int64();
+  for (const json::value& corpus : value.at("corpora").as_array()) {
+    position.corpora.push_back(
+        {.epoch = corpus.at(0).as_int64(), .sentences = corpus.at(1).as_int64(), .credit = corpus.at(2).as_int64()});
+  }
+} catch (const std::exception&) {
+  fail("state.json: member 'data_mix' is {}, expected updates, target_tokens and three integers of each of corpora",
+       to_text(value));
+}
+
 }  // namespace
 
 json::object to_json(const TrainingState& state) {
@@ -106,6 +126,7 @@ json::object to_json(const TrainingState& state) {
   if (state.position) {
     object["data_epoch"] = state.position->epoch;
     object["data_sentences"] = state.position->sentences;
+    if (!state.position->corpora.empty()) object["data_mix"] = mix_json(*state.position);
   }
   object["adam_steps"] = state.adam_steps;
   object["ranks"] = state.ranks;
@@ -169,6 +190,7 @@ TrainingState run_state_from_json(const json::object& object) {
       .corpus_digest = text("corpus_digest")};
   if (object.contains("data_epoch")) {
     state.position = {.epoch = integer("data_epoch"), .sentences = integer("data_sentences")};
+    if (object.contains("data_mix")) read_mix(object.at("data_mix"), *state.position);
   }
   if (object.contains("rewinds")) state.rewinds = integer("rewinds");  // missing in older checkpoints
   if (object.contains("best_score")) state.best_score = number("best_score");

@@ -56,6 +56,13 @@ void DataConfig::bind(OptionBinder& b) {
   b.choice("sampled_sides", segmentation.sides,
            {{"both", SampledSides::both}, {"source", SampledSides::source}, {"target", SampledSides::target}},
            "the sides that bpe_dropout and sampling segment anew");
+  b.maps("mix", mix,
+         "parts of the sentences of each update that come from corpora of `nmt prepare --as`, such as {clean: 0.7, "
+         "crawl: 0.3}; stages: [{until: 50%, clean: 0.3, crawl: 0.7}, {clean: 1}], until N updates (u), epochs (e), "
+         "target tokens (t) or percent of stop_after; {}: all text, as it is");
+  b.number("mix_temperature", mix_temperature, 0, 1000,
+           "without mix: corpora give sentences in proportion to their sizes to the power of 1 / temperature: 1: as "
+           "many as they have; 5: smaller ones more often; 0: all text, as it is");
 }
 
 void GssmTaskConfig::bind(OptionBinder& b) {
@@ -157,15 +164,6 @@ void TrainingConfig::bind(OptionBinder& b) {
       "when ranks find that their weights differ: stop ends the run with an error that names update, parameters and "
       "ranks; warn logs it");
   b.group("divergence", divergence);
-}
-
-void CheckpointConfig::bind(OptionBinder& b) {
-  b.parsed("every", every,
-           "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
-  b.integer("keep_last", keep_last, 1, 100000, "number of newest checkpoints to keep");
-  b.flag("keep_best", keep_best, "also keep the best checkpoint");
-  b.flag("sharded", sharded,
-         "with several hosts: each writes its shard of a checkpoint; they need one shared folder for runs");
 }
 
 void TrainConfig::bind(OptionBinder& b) {
@@ -279,6 +277,7 @@ void TrainConfig::check() const {
   if (task == Task::translation) check_translation();
   static_cast<void>(Schedule(optimizer.schedule));
   check_regularisers();
+  static_cast<void>(mix_options());
   if (const Interval& after = training.divergence.after;
       after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {
     refuse("training.divergence.after", fmt::format("expected a number of updates (20u), found '{}'", after.text()));

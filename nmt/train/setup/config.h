@@ -42,7 +42,10 @@ struct DataConfig {
   int workers = 1;
   Balance balance = Balance::equal;
   SegmentationOptions segmentation;
+  std::vector<OptionMap> mix;  // of each stage: weights by the name of a corpus, and "until"
+  double mix_temperature = 0;
 
+  bool has_mix() const { return !mix.empty() || mix_temperature > 0; }
   void bind(OptionBinder& binder);
 };
 
@@ -168,6 +171,8 @@ struct TrainConfig {
   CommOptions comm_options() const;
   /// How the training set of a translation is divided into updates.
   PlanOptions plan_options() const;
+  /// How its corpora are mixed; names are not checked. Throws ConfigError.
+  MixOptions mix_options() const;
   /// Target tokens of an update over all ranks: of a translation on average. Those of one sequence while
   /// data.sequences_per_update is auto.
   std::int64_t target_tokens_per_update() const;

@@ -7,6 +7,8 @@
 
 #include "base/failure.h"
 #include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "nmt/comm/schedule/ring.h"
 #include "nmt/data/gssm/config.h"
 #include "nmt/data/gssm/gssm_source.h"
@@ -26,6 +28,9 @@ void check_pairs(const Manifest& manifest, const TrainConfig& config) {
                     "prepare --align`, or 0",
                     weight, data.train_set, data.folder));
   }
+  std::vector<CorpusPart> parts;
+  for (const ManifestCorpus& corpus : manifest.set(data.train_set).corpora) parts.push_back({.name = corpus.name});
+  check_mix(config.mix_options(), parts, data.folder);
   if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
 }
 
@@ -80,6 +85,7 @@ TaskData open_translation(const TrainConfig& config, const PlanMemory& memory) {
     opened.size += fmt::format("; {} pairs are left out because they are longer than data.max_length, {} tokens",
                                left_out, data.max_length);
   }
+  if (source->mix() != nullptr) opened.size += "; mixed by sentences: " + source->mix()->text();
   if (data.segmentation.draws()) {
     opened.size += fmt::format(
         "; segmented anew in each epoch, into {:.2f} times as many source and {:.2f} times as many target "
@@ -122,7 +128,86 @@ PlanOptions TrainConfig::plan_options() const {
           .max_length = data.max_length,
           .seed = static_cast<std::uint64_t>(training.seed),
           .source_word_dropout = training.source_word_dropout,
-          .target_word_dropout = training.target_word_dropout};
+          .target_word_dropout = training.target_word_dropout,
+          .mix = mix_options()};
+}
+
+namespace {
+
+[[noreturn]] void refuse_mix(const std::string& found) {
+  throw ConfigError("data.mix", "data.mix: " + found);
+}
+
+/// `stage`: "stage 2: ", or "" of the only one.
+MixEnd end_of_stage(const TrainConfig& config, const std::string& stage, const std::string& text) {
+  const Result<Interval> parsed = Interval::parse(text);
+  if (!parsed) refuse_mix(stage + "until: " + parsed.error());
+  const Interval* until = &*parsed;
+  double fraction = 1;
+  if (until->unit() == Interval::Unit::percent) {
+    if (until->value() >= 100) refuse_mix(stage + fmt::format("found until {}, expected less than 100%", text));
+    if (config.training.max_minutes > 0) {
+      refuse_mix(stage + fmt::format("found until {}, but no update knows when training.max_minutes ends; expected "
+                                     "updates (u), epochs (e) or target tokens (t)",
+                                     text));
+    }
+    fraction = until->value() / 100;
+    until = &config.training.stop_after;
+  }
+  if (fraction <= 0 || until->value() <= 0) refuse_mix(stage + fmt::format("found until {}, expected more", text));
+  MixEnd end{.unit = MixEnd::Unit::updates, .value = fraction * until->value()};
+  if (until->unit() == Interval::Unit::epochs) end.unit = MixEnd::Unit::epochs;
+  if (until->unit() == Interval::Unit::target_tokens) end.unit = MixEnd::Unit::target_tokens;
+  return end;
+}
+
+MixStage stage_of(const TrainConfig& config, const std::string& name, const OptionMap& map) {
+  MixStage stage;
+  for (const auto& [key, text] : map) {
+    if (key == "until") {
+      stage.end = end_of_stage(config, name, text);
+      continue;
+    }
+    const auto weight = parse_decimal<double>(text);
+    if (!weight || *weight <= 0) {
+      refuse_mix(fmt::format("{}{}: expected a weight above 0, found '{}'", name, printable(key), printable(text)));
+    }
+    stage.weights.emplace_back(key, *weight);
+  }
+  if (stage.weights.empty()) refuse_mix(name + "expected the weight of at least one corpus");
+  return stage;
+}
+
+}  // namespace
+
+MixOptions TrainConfig::mix_options() const {
+  MixOptions mix{.stages = {}, .temperature = data.mix_temperature};
+  if (!data.has_mix()) return mix;
+  if (task != Task::translation) refuse_mix("given, but task gssm has no corpora; expected {}");
+  if (!data.mix.empty() && data.mix_temperature > 0) {
+    throw ConfigError(
+        "data.mix_temperature",
+        fmt::format("data.mix_temperature: {}, but data.mix gives the weights; expected 0", data.mix_temperature));
+  }
+  for (const OptionMap& map : data.mix) {
+    const std::size_t number = mix.stages.size() + 1;
+    const std::string place = data.mix.size() > 1 ? fmt::format("stage {}: ", number) : "";
+    const MixStage stage = stage_of(*this, place, map);
+    const bool ends = stage.end.unit != MixEnd::Unit::none;
+    if (ends != (number < data.mix.size())) {
+      refuse_mix(place +
+                 (ends ? "found until, but no stage follows it" : "expected until, since another stage follows it"));
+    }
+    if (ends && !mix.stages.empty()) {
+      const MixEnd& before = mix.stages.back().end;
+      if (before.unit != stage.end.unit || before.value >= stage.end.value) {
+        refuse_mix(fmt::format("{}found until {}, expected more than that of the stage before, {}, in one unit", place,
+                               stage.end.text(), before.text()));
+      }
+    }
+    mix.stages.push_back(stage);
+  }
+  return mix;
 }
 
 std::int64_t TrainConfig::target_tokens_per_update() const {

@@ -118,15 +118,28 @@ UpdateBatches UpdateRunner::next_batches(BatchPipeline& pipeline) {
   return pipeline.next();
 }
 
+/// The losses by corpus of this rank's micro-batches; 0 for units of other ranks.
+std::vector<CorpusSums> UpdateRunner::corpora_of_units(const UpdateBatches& batches,
+                                                       const std::vector<FetchedLosses>& losses) const {
+  std::vector<CorpusSums> units(static_cast<std::size_t>(batches.units.total), CorpusSums(batches.corpora));
+  for (std::size_t i = 0; batches.corpora > 0 && i < losses.size(); ++i) {
+    const int unit = batches.computed[i / batches.micro_batches_per_unit()];
+    losses[i].add_to(units[static_cast<std::size_t>(unit)], batches.micro_batches[i]);
+  }
+  return units;
+}
+
 /// Sets losses, entropy, votes and time in `result`.
 void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vector<FetchedLosses>& losses,
                                   const Votes& votes, UpdateResult& result) {
   struct {
-    std::vector<LossSums> units;  // each rank's, and 0 for those of other ranks
+    std::vector<LossSums> units;      // each rank's, and 0 for those of other ranks
+    std::vector<CorpusSums> corpora;  // of each unit likewise
     double entropy;
     double stop, without_checkpoint, checkpoint, trace, writing, damaged;  // number of ranks that vote for it
     double minutes;                                                        // rank 0's, other ranks add 0
   } sums{.units = std::vector<LossSums>(static_cast<std::size_t>(batches.units.total)),
+         .corpora = {},
          .entropy = batches.entropy,
          .stop = votes.stop ? 1.0 : 0.0,
          .without_checkpoint = votes.without_checkpoint ? 1.0 : 0.0,
@@ -141,8 +154,10 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
     const int unit = batches.computed[i / batches.micro_batches_per_unit()];
     sums.units[static_cast<std::size_t>(unit)] += losses[i].sums();
   }
+  sums.corpora = corpora_of_units(batches, losses);
   sum_over_ranks(replica_.communicator, [&sums](auto&& visit) {
     for (LossSums& unit : sums.units) unit.each(visit);
+    for (CorpusSums& unit : sums.corpora) unit.each(visit);
     for (double* number : {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.trace, &sums.writing,
                            &sums.damaged, &sums.minutes, &sums.entropy}) {
       visit(*number);
@@ -150,6 +165,7 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
   });
   clock_.enter(StepPart::other);
   result.loss = sum_in_tree(sums.units);
+  if (!emulated_) result.corpora = sum_in_tree(sums.corpora);
   result.entropy = sums.entropy;
   result.votes = {.stop = sums.stop > 0,
                   .without_checkpoint = sums.without_checkpoint > 0,

@@ -27,6 +27,7 @@ struct UpdateResult {
   Progress progress;               // after the update
   DataPosition next;               // data position after the update
   LossSums loss;                   // over all ranks
+  CorpusSums corpora;              // over all ranks; empty: the corpora have no names, or the run is emulated
   double entropy = 0;              // of the source over the same tokens, in nats, over all ranks; NaN if not computed
   Votes votes;                     // of any rank
   double elapsed_minutes = 0;      // rank 0's training time
@@ -56,6 +57,8 @@ class UpdateRunner {
   UpdateBatches next_batches(BatchPipeline& pipeline);
   void add_over_ranks(const UpdateBatches& batches, const std::vector<FetchedLosses>& losses, const Votes& votes,
                       UpdateResult& result);
+  std::vector<CorpusSums> corpora_of_units(const UpdateBatches& batches,
+                                           const std::vector<FetchedLosses>& losses) const;
 
   const bool emulated_;
   ModelReplica& replica_;

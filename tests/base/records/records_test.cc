@@ -97,6 +97,21 @@ TEST(Records, NonFiniteNumbersAreNullAndNamed) {
   EXPECT_EQ(std::get<StepRecord>(back.body).nll, step.nll);
 }
 
+TEST(Records, LossesByCorpusAreThereWithNamesOnly) {
+  StepRecord step{.update = 1};
+  EXPECT_FALSE(to_json(record_of(step)).contains("corpus_loss"));
+  EXPECT_FALSE(to_json(record_of(step)).contains("corpus_tokens"));
+  step.corpus_loss = {{"clean", 2.5}, {"crawl", 1.0 / 3}};
+  step.corpus_tokens = {{"clean", 70}, {"crawl", 30}};
+  const json::object object = to_json(record_of(step));
+  EXPECT_EQ(to_text(object.at("corpus_tokens")), R"({"clean":70,"crawl":30})");
+  const auto back = std::get<StepRecord>(record_from_json(object).value().body);
+  EXPECT_EQ(back.corpus_loss, step.corpus_loss);
+  EXPECT_EQ(back.corpus_tokens, step.corpus_tokens);
+  EXPECT_THAT(metrics_of(step), testing::IsSupersetOf({std::pair<std::string, double>{"corpus_loss.crawl", 1.0 / 3},
+                                                       {"corpus_tokens.clean", 70}}));
+}
+
 TEST(Records, AnUnknownEntropyIsAbsent) {
   StepRecord step{.update = 1, .nll = 1.75};
   EXPECT_FALSE(to_json(record_of(step)).contains("entropy"));
@@ -201,6 +216,9 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"loss", "null", "loss: expected a number (or null and an entry in non_finite), found null"},
         Damage{"skipped", "1", "skipped: expected true or false, found 1"},
         Damage{"memory_bytes", "[]", "memory_bytes: expected an object of integers, found an array"},
+        Damage{"corpus_loss", "[]", "corpus_loss: expected an object of numbers, found an array"},
+        Damage{"corpus_loss", "{\"a\":\"b\"}",
+               "corpus_loss.a: expected a number (or null and an entry in non_finite), found \"b\""},
         Damage{"memory_bytes", "{\"weights\":{}}", "memory_bytes.weights: expected an integer, found an object"},
         Damage{"learning_rat", "1", "learning_rat: unknown member; did you mean 'learning_rate'?"},
         Damage{"non_finite", "[]", "non_finite: expected an object, found an array"},

@@ -68,13 +68,26 @@ TEST(ListRuns, NeverDropsTheHealthAndCutsItLast) {
 
 using testing::HasSubstr;
 
-std::string shown(const std::string& run, const std::string& evals = "[]") {
-  std::ostringstream out;
+std::vector<json::object> objects(const std::string& text) {
   std::vector<json::object> items;
-  const json::value parsed = parse_json(evals).value();
+  const json::value parsed = parse_json(text).value();
   for (const json::value& item : parsed.as_array()) items.push_back(item.as_object());
-  print_run(parse_json(run).value().as_object(), items, {.out = out});
+  return items;
+}
+
+std::string shown(const std::string& run, const std::string& evals = "[]", const std::string& metrics = "{}") {
+  std::ostringstream out;
+  print_run(parse_json(run).value().as_object(), objects(evals), parse_json(metrics).value().as_object(), {.out = out});
   return out.str();
+}
+
+TEST(ShowRun, ShowsTheLastLossOfEachCorpus) {
+  const std::string run = R"({"id":"r","state":"running","loss":3})";
+  EXPECT_THAT(
+      shown(run, "[]", R"({"items":[{"key":"corpus_loss.clean","last":2.5},{"key":"corpus_loss.crawl","last":3.25},
+    {"key":"corpus_tokens.clean","last":70},{"key":"loss","last":3}]})"),
+      HasSubstr("loss by corpus  clean 2.5000, crawl 3.2500\n"));
+  EXPECT_THAT(shown(run), Not(HasSubstr("corpus")));
 }
 
 TEST(ShowRun, ShowsHealthAndAdvice) {

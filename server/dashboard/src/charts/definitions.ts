@@ -32,6 +32,7 @@ const SPLIT: readonly Layer[] = STEP_PARTS.map(({ key, label, color }) => ({ nam
 const COLORS = ['blue', 'orange', 'teal', 'violet', 'navy', 'gray'];
 const MEMORY = 'memory_bytes.';
 const PEAK = 'memory_bytes.peak';
+const CORPUS_LOSS = 'corpus_loss.';
 const TOTALS = [PEAK, 'memory_bytes.process']; // not parts of a stack
 
 /// Shown beside the loss where a run has them.
@@ -146,6 +147,13 @@ const limitLine = (label: string, x: number[], limit: number, write: Format): Li
   y: x.map(() => limit),
 });
 
+/// The training loss of each named corpus, without its name's prefix.
+const corpusLayers = (run: RunData): Layer[] =>
+  run.keys
+    .filter(({ key }) => key.startsWith(CORPUS_LOSS))
+    .slice(0, 12)
+    .map(({ key }, at) => ({ name: key, label: key.slice(CORPUS_LOSS.length), color: COLORS[at % COLORS.length]! }));
+
 const memoryLayers = (run: RunData): Layer[] =>
   run.keys
     .filter(({ key }) => key.startsWith(MEMORY) && !TOTALS.includes(key))
@@ -212,6 +220,12 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     'loss',
     ...BESIDE_LOSS.map(({ name }) => name).filter((name) => run.key(name)),
   ]),
+  {
+    ...{ id: 'corpora', title: 'Training loss by corpus', unit: NATS, axisFormat: plainTick },
+    when: (run) => corpusLayers(run).length > 0,
+    keys: (run) => corpusLayers(run).map(({ name }) => name),
+    data: (run, view) => sideBySide(run, view, corpusLayers(run), plain),
+  },
   scores(['excess', 'Excess over entropy', NATS], ['excess'], hasEntropy, excessData, (run) =>
     run.key('excess') ? ['excess'] : [],
   ),

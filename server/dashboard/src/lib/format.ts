@@ -156,10 +156,11 @@ export function formatOf(name: string): (value: number | null) => string {
   const key = isEval(name) ? `eval:${evalKey(name).measure}` : name;
   if (/^eval:(sacrebleu|chrf|teacher_forced_bleu)$/.test(key)) return (value) => formatFixed(value, 2);
   if (key === 'eval:accuracy' || key.endsWith('_fraction')) return formatPercent;
-  if (/(^|:)(loss|nll|entropy|excess|alignment_loss|r_drop_loss)$/.test(key)) return formatLoss;
+  if (/(^|:)(loss|nll|entropy|excess|alignment_loss|r_drop_loss)$|^corpus_loss\./.test(key)) return formatLoss;
   if (key.endsWith('_ms')) return formatMs;
   if (key.endsWith('bytes_per_second')) return formatBytesPerSecond;
   if (key.includes('bytes')) return formatBytes;
-  if (key.endsWith('_per_second') || key.endsWith('tokens') || key === 'flops') return formatSi;
+  if (key.endsWith('_per_second') || key.endsWith('tokens') || key.startsWith('corpus_tokens.') || key === 'flops')
+    return formatSi;
   return formatSignificant;
 }
