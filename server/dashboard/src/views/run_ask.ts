@@ -3,8 +3,47 @@ import type { Run } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { type Child, h } from '../lib/dom';
 import { formatCount } from '../lib/format';
-import { ask, choice, options, type Question } from './parts';
+import { closeDialog, options, showDialog } from './parts';
 import type { ActionId } from './run_summary';
+
+/// `about`: explanation below the title; `typed`: text to type before confirming, against mistakes.
+export type Question = {
+  title: string;
+  about?: string;
+  fields?: Child;
+  confirm: string;
+  danger?: boolean;
+  typed?: string;
+};
+
+export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
+  h('label.choice', h('input', { type: 'radio', name, value, checked }), ` ${text}`);
+
+/// Asks in a modal dialog. Resolves to the filled-in form, or null if the user cancels.
+export const ask = ({ title, about, fields, confirm, danger, typed }: Question): Promise<FormData | null> =>
+  new Promise((resolve) => {
+    const kind = danger ? 'button.chip.danger' : 'button.chip.primary';
+    const button = h(kind, { type: 'submit', disabled: typed !== undefined }, confirm);
+    const compare = (event: Event): void => {
+      button.disabled = (event.target as HTMLInputElement).value.trim() !== typed!.trim();
+    };
+    const more = { type: 'text', autocomplete: 'off', spellcheck: 'false', oninput: compare };
+    const form = h(
+      'form',
+      { method: 'dialog', onsubmit: () => resolve(new FormData(form)) },
+      h('h2', { id: 'ask-title' }, title),
+      about ? h('p.muted', about) : null,
+      fields,
+      typed !== undefined &&
+        h(
+          'label.field',
+          h('span', 'Type ', h('strong', typed), ' to confirm '),
+          h('input', { name: 'typed', ...more }),
+        ),
+      h('p.ask-buttons', h('button.chip', { onclick: closeDialog }, 'Cancel'), button),
+    );
+    showDialog('dialog.ask', 'ask-title', form, () => resolve(null));
+  });
 
 type Action = Question & { body?: (form: FormData) => Record<string, unknown>; done: string };
 

@@ -109,7 +109,7 @@ function field(label: string, input: HTMLElement, help: string): HTMLElement {
   return formField(label, input, h('small.muted', { id: `${input.id}-help` }, help));
 }
 
-/// A form to submit a run. #/submit?from=RUN starts with that run's configuration.
+/// A form to submit a run. #/submit?from=RUN starts with that run's configuration, &checkpoint=ID with a checkpoint to go on from.
 class SubmitPage extends Life {
   private readonly editor = new ConfigEditor('config', EXAMPLE);
   private readonly name = h('input', { id: 'name', maxlength: 200, autocomplete: 'off' });
@@ -117,6 +117,7 @@ class SubmitPage extends Life {
   private readonly ranks = h('input', { id: 'world-size', value: 1, required: true, ...RANKS });
   private readonly restarts = h('input', { id: 'restarts', type: 'number', min: 0, max: 100, value: 3 });
   private readonly labels = h('input', { id: 'labels-new', placeholder: 'team=mt, trial', autocomplete: 'off' });
+  private readonly checkpoint = h('input', { id: 'resume-from', autocomplete: 'off', spellcheck: 'false' });
   private readonly problem = h('p.problem', { role: 'alert' });
   private readonly outcome = h('pre.outcome', { tabindex: 0, 'aria-label': 'Result of the check', hidden: true });
   private readonly buttons = [
@@ -132,6 +133,7 @@ class SubmitPage extends Life {
     const from = query.get('from');
     const told = (what: string) => (error: unknown) =>
       setText(this.problem, `${what} could not be loaded: ${explain(error)}`);
+    this.checkpoint.value = query.get('checkpoint') ?? '';
     replaceChildren(root, this.form());
     if (from) void this.prefill(from).catch(told(`the configuration of ${from}`));
     void this.offer().catch(told('the profiles'));
@@ -151,6 +153,11 @@ class SubmitPage extends Life {
         field('Ranks', this.ranks, 'number of training processes'),
         field('Restarts', this.restarts, 'max automatic restarts after a fault, from the last checkpoint'),
         field('Labels', this.labels, 'separated by commas'),
+        field(
+          'From checkpoint',
+          this.checkpoint,
+          'id of the one to go on from: raise the end of training; empty: from scratch',
+        ),
       ),
       h('label', { for: 'config' }, 'Configuration (YAML)'),
       this.editor.element,
@@ -181,12 +188,14 @@ class SubmitPage extends Life {
 
   private body(): Record<string, unknown> {
     const [name, labels, restarts] = [this.name.value.trim(), this.labels.value, this.restarts.valueAsNumber];
+    const checkpoint = this.checkpoint.value.trim();
     return {
       config: this.editor.value,
       profile: this.profile.value,
       world_size: this.ranks.valueAsNumber,
       ...(name ? { name } : {}),
       ...(Number.isNaN(restarts) ? {} : { max_restarts: restarts }),
+      ...(checkpoint ? { resume_from: checkpoint } : {}),
       ...(labels.trim() ? { labels: parseLabels(labels) } : {}),
     };
   }
