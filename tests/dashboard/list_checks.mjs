@@ -1,6 +1,6 @@
 // Checks of the list of runs in a browser: search, sort, columns, keys, notifications. browser_test.mjs calls them.
 import { strict as assert } from 'node:assert';
-import { checkAxe, titled } from './harness.mjs';
+import { checkAxe, shoot, titled, until } from './harness.mjs';
 
 const names = (page) => page.locator('.runs tbody a').allInnerTexts();
 const heads = (page) => page.locator('.runs thead th').allInnerTexts();
@@ -107,4 +107,47 @@ export async function checkNotify(page, context) {
   await page.reload();
   await becomes(false);
   await page.waitForSelector('tbody tr');
+}
+
+const rows = (page) => page.locator('.runs tbody tr').count();
+
+/// Searches by value, groups of seeds, a saved view, and enough rows in a window, with the 24 cells of the sweep `toy`.
+export async function checkChoice(page, server, options) {
+  await page.goto(`${server.address}/#/runs`);
+  await page.waitForSelector('.runs tbody tr');
+  await page.fill('#search', 'state:succeeded lr=1e-3 label:sweep=toy');
+  await until('12 cells', async () => (await rows(page)) === 12);
+  await page.fill('#search', 'label:sweep=toy width>=24 -state:failed');
+  await until('17 cells', async () => (await rows(page)) === 17);
+  await page.fill('#search', 'widht>3');
+  const problem = page.locator('#search-problem');
+  await until('what is wrong', async () => /^widht>3: nothing is called widht/.test(await problem.innerText()));
+  await checkAxe(page, 'a wrong search');
+  await page.fill('#search', 'sweep=toy');
+  await until('24 cells', async () => (await rows(page)) === 24);
+  assert.equal(await problem.innerText(), '');
+  const inSight = await page
+    .locator('.runs tbody tr')
+    .evaluateAll((all) => all.filter((row) => row.getBoundingClientRect().bottom <= 900).length);
+  assert.ok(inSight >= 18, `${inSight} rows in 900 px`);
+  await page.getByRole('button', { name: 'group by what differs' }).click();
+  await until('a row for each configuration', async () => (await rows(page)) === 8);
+  assert.deepEqual((await names(page)).sort().slice(0, 2), ['width 128 · lr 1e-2', 'width 128 · lr 1e-3']);
+  await shoot(options, page, 'list-groups');
+  await page.getByRole('button', { name: 'save view …' }).click();
+  await page.getByRole('textbox', { name: 'name' }).fill('toy by width');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.fill('#search', '');
+  await page.getByRole('button', { name: 'toy by width', exact: true }).click();
+  await until(
+    'the view again',
+    async () => (await page.inputValue('#search')) === 'sweep=toy' && (await rows(page)) === 8,
+  );
+  assert.match(page.url(), /q=sweep(=|%3D)toy&group=1/);
+  await page.getByRole('button', { name: 'Forget the view toy by width' }).click();
+  await until('the view is gone', async () => (await page.getByRole('button', { name: 'toy by width' }).count()) === 0);
+  assert.ok(
+    await page.locator('.runs-box').evaluate((box) => box.scrollWidth <= box.clientWidth),
+    'no column hangs over',
+  );
 }

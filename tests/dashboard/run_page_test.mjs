@@ -361,7 +361,8 @@ async function checkFailed(page, address, failed) {
   await page.goto(`${address}/#/runs?q=failed-run`);
   await until(
     'the same words in the list',
-    async () => (await page.locator('.runs tbody .health-word').allInnerTexts()).join() === headline,
+    async () =>
+      (await page.locator('.runs tbody .health-word').allInnerTexts()).join() === 'rank 2 on birch: CUDA out of memory',
   );
   await until('the share that is done', async () =>
     /^\s*\d+ %\s*$/.test(await page.locator('.runs tbody td:has(progress)').innerText()),

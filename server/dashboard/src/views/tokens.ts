@@ -1,3 +1,4 @@
+import '../styles/list.css';
 import { explain, getAll, outcome, sendJson } from '../api/client';
 import { askSelf, rightsOf } from '../api/session';
 import type { TokenItem } from '../api/types';
