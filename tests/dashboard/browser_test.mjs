@@ -22,7 +22,7 @@ import {
   watchProblems,
 } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
-import { checkSweep } from './sweep_checks.mjs';
+import { checkSweep, checkSweepComparison } from './sweep_checks.mjs';
 import { checkChoice, checkColumns, checkKeys, checkList, checkNotify } from './list_checks.mjs';
 
 const options = readOptions('browser_test');
@@ -238,9 +238,9 @@ async function checkCompareEmpty(page, server) {
   await offers.first().click();
   await until('two runs', async () => (await page.locator('.run-legend li').count()) === 2);
   await until('no more offers', async () => (await offers.count()) === 0);
-  const ids = [/runs=(\w+)/.exec(page.url())[1], ...Array.from({ length: 9 }, (_, at) => `r_${at}`)];
+  const ids = [/runs=(\w+)/.exec(page.url())[1], ...Array.from({ length: 500 }, (_, at) => `r_${at}`)];
   await page.goto(`${server.address}/#/compare?runs=${ids.join(',')}`);
-  await page.getByText('The first 8 of 10 runs').waitFor();
+  await page.getByText('The first 500 of 501 runs').waitFor();
 }
 
 /// Two runs over one another; opened from the list, and again from the link.
@@ -445,7 +445,7 @@ async function checkWeight(context, server, run) {
   for (const [where, hash, requests, bytes] of [
     ['list', '#/runs', 6, 35_000],
     ['run', `#/runs/${run.id}`, 6, 60_000],
-    ['compare', `#/compare?runs=${run.id}`, 7, 60_000],
+    ['compare', `#/compare?runs=${run.id}`, 8, 60_000],
     ['sweep', '#/sweep/toy', 6, 35_000],
   ]) {
     const weight = await pageWeight(
@@ -571,6 +571,7 @@ async function main() {
     await part('submit', () => checkSubmit(page, server, run));
     await part('nodes', () => checkNodes(page, server, run));
     await part('sweep', () => checkSweep(page, server, options));
+    await part('comparison of a sweep', () => checkSweepComparison(page, server, options));
     await part('choice', () => checkChoice(page, server, options));
     await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));

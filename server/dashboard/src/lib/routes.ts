@@ -28,7 +28,8 @@ export interface ViewState {
 }
 
 export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
-export const MAX_COMPARED = 8; // max runs in a comparison: the number of distinguishable colours
+export const MAX_RUNS = 500; // of a comparison
+export const MAX_COMPARED = 8; // configurations with lines: the number of distinguishable colours
 export const DEFAULT_HEAT = 'forward_ms';
 
 export const defaultView = (): ViewState => ({
@@ -86,22 +87,18 @@ export function runViewQuery(view: ViewState): string {
   }).toString();
 }
 
+/// The tabs that parts of the address belong to; all others belong to the charts.
+const TABS_ASKED: Record<string, RunTab> = {
+  ...{ whatif: 'whatif', eval: 'translations', heat: 'ranks', against: 'config' },
+  ...{ level: 'log', rank: 'log', text: 'log' },
+};
+
 /// The tab that shows what the address asks for; without such a wish the report of a run that has ended, the log if it ended before its
 /// first update, and the charts of any other.
 export function tabOf(view: ViewState, run: { finished_at: string | null; update: number }): RunTab {
   if (Object.hasOwn(RUN_TABS, view.tab)) return view.tab as RunTab;
-  const asked: readonly (readonly [RunTab, readonly string[]])[] = [
-    ['whatif', ['whatif']],
-    ['translations', ['eval']],
-    ['ranks', ['heat']],
-    ['log', ['level', 'rank', 'text']],
-    ['config', ['against']],
-    ['charts', ['x', 'logx', 'smooth', 'range', 'log', 'link', 'all', 'find']],
-  ];
-  const query = new URLSearchParams(runViewQuery(view));
-  const found = asked.find(([, names]) => names.some((name) => query.has(name)));
-  if (found) return found[0];
-  if (!run.finished_at) return 'charts';
+  const asked = [...new URLSearchParams(runViewQuery({ ...view, tab: '' })).keys()];
+  if (!run.finished_at || asked.length > 0) return asked.map((name) => TABS_ASKED[name]).find(Boolean) ?? 'charts';
   return run.update > 0 ? 'report' : 'log';
 }
 

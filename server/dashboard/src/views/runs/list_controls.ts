@@ -1,7 +1,7 @@
 import type { Run } from '../../api/types';
 import { type Filter, parseFilter } from '../../data/filter';
 import { checkedOf, type Child, h, patchChildren, readStored, valueOf, writeStored } from '../../lib/dom';
-import { listOf, MAX_COMPARED, queryOf } from '../../lib/routes';
+import { listOf, MAX_RUNS, queryOf } from '../../lib/routes';
 import { closeDialog, labelled, showDialog } from '../parts';
 import { type Column, COLUMNS, compareValues, type Details } from './columns';
 
@@ -244,7 +244,7 @@ function stateChips(state: ListState, known: readonly string[], change: ControlA
 }
 
 function selection({ selected, operate }: ControlFacts, actions: ControlActions): HTMLElement {
-  const cut = selected > MAX_COMPARED ? `, the first ${MAX_COMPARED} are compared` : '';
+  const cut = selected > MAX_RUNS ? `, the first ${MAX_RUNS} are compared` : '';
   const archive = (archived: boolean, text: string): HTMLElement =>
     h('button.chip', { hidden: !operate, onclick: () => actions.archive(archived) }, text);
   return h(
