@@ -1,5 +1,4 @@
-// Opens the page in Chromium against a real server that gets made-up runs: log-in, list, comparison, and what holds on every
-// page. run_page_test.mjs walks through a run's page, load_test.mjs loads it.
+// Opens the page in Chromium against a real server that gets made-up runs. run_page_test.mjs walks through a run's page.
 //   node browser_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
@@ -23,7 +22,7 @@ import {
 } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 import { checkSweep, checkSweepComparison } from './sweep_checks.mjs';
-import { checkChoice, checkColumns, checkKeys, checkList, checkNotify } from './list_checks.mjs';
+import { checkBulk, checkChoice, checkColumns, checkEdit, checkKeys, checkList, checkNotify } from './list_checks.mjs';
 
 const options = readOptions('browser_test');
 const work = makeWork();
@@ -573,6 +572,8 @@ async function main() {
     await part('sweep', () => checkSweep(page, server, options));
     await part('comparison of a sweep', () => checkSweepComparison(page, server, options));
     await part('choice', () => checkChoice(page, server, options));
+    await part('several runs', () => checkBulk(page, server));
+    await part('edit', () => checkEdit(page, server, third));
     await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));
     await part('looks', () => checkLooks(page, server, run, [old, third]));

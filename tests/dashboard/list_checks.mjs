@@ -151,3 +151,71 @@ export async function checkChoice(page, server, options) {
     'no column hangs over',
   );
 }
+
+/// Ticked runs are labelled, archived and deleted together, and each is taken back.
+export async function checkBulk(page, server) {
+  await page.goto(`${server.address}/#/runs?q=toy-16-1e-3`);
+  await until('three cells', async () => (await rows(page)) === 3);
+  const tickAll = async () => {
+    for (const box of await page.locator('.runs tbody input[type=checkbox]').all()) await box.check();
+  };
+  const said = page.locator('.done [role=status]');
+  const says = (text) => until(text, async () => (await said.innerText()).startsWith(text));
+  const undo = () => page.getByRole('button', { name: 'undo', exact: true }).click();
+  await tickAll();
+  await page.getByRole('button', { name: 'label …' }).click();
+  await page.getByRole('textbox', { name: 'labels' }).fill('team=mt, kept');
+  await page.getByRole('button', { name: 'Label', exact: true }).click();
+  await says('3 runs labelled.');
+  await checkAxe(page, 'a change of several runs');
+  await page.fill('#search', 'team=mt label:kept label:sweep=toy');
+  await until('the labels', async () => (await rows(page)) === 3);
+  await undo();
+  await says('3 runs as before.');
+  await until(
+    'no such labels',
+    async () => (await page.locator('#search-problem').innerText()) !== '' || (await rows(page)) === 0,
+  );
+  await page.fill('#search', 'toy-16-1e-3');
+  await until('three cells', async () => (await rows(page)) === 3);
+  await tickAll();
+  await page.getByRole('button', { name: 'archive', exact: true }).click();
+  await until('they are gone', async () => (await rows(page)) === 0);
+  await undo();
+  await until('they are back', async () => (await rows(page)) === 3);
+  await tickAll();
+  await page.getByRole('button', { name: 'delete …' }).click();
+  assert.equal(await page.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), true);
+  await page.locator('dialog input[name=typed]').fill('delete 3');
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await says('3 runs deleted.');
+  assert.equal(await rows(page), 0);
+  await undo();
+  await until('they are restored', async () => (await rows(page)) === 3);
+}
+
+/// Name, labels and notes are edited in the place of the title, and taken back.
+export async function checkEdit(page, server, run) {
+  await page.goto(`${server.address}/#/runs/${run.id}`);
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  const form = page.getByRole('form', { name: 'Name, labels and notes' });
+  await form.getByLabel('Name').fill('the <b>first</b> try');
+  await form.getByLabel('Labels').fill('team=mt, trial');
+  await form.getByLabel('Notes').fill('Stopped by a power cut.');
+  await checkAxe(page, 'an edited run');
+  await page.waitForTimeout(1500); // the page draws itself meanwhile
+  assert.equal(await form.getByLabel('Name').inputValue(), 'the <b>first</b> try');
+  await form.getByRole('button', { name: 'Save' }).click();
+  const title = page.locator('.run-title');
+  await until('the new name', async () =>
+    /^the <b>first<\/b> try[^]*team=mt[^]*trial[^]*power cut/.test(await title.innerText()),
+  );
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await until(
+    'the old name',
+    async () => /^first-try/.test(await title.innerText()) && !/power cut/.test(await title.innerText()),
+  );
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  await form.getByLabel('Name').press('Escape');
+  await title.waitFor();
+}

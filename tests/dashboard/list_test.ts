@@ -14,7 +14,8 @@ import {
   parseListState,
   suggestions,
 } from '../../server/dashboard/src/views/runs/list_controls';
-import { describeCheck, lineOf, lineRange, parseLabels } from '../../server/dashboard/src/views/runs/submit';
+import { labelsText, parseLabels } from '../../server/dashboard/src/views/run_ask';
+import { describeCheck, lineOf, lineRange } from '../../server/dashboard/src/views/runs/submit';
 
 const run = (part: Partial<Run>): Run => ({
   id: 'r_1',
@@ -395,6 +396,7 @@ describe('a new run', () => {
   it('takes labels with values and without', () => {
     expect(parseLabels(' team=mt, trial ,url=a=b,')).toEqual({ team: 'mt', trial: '', url: 'a=b' });
     expect(parseLabels('')).toEqual({});
+    expect(parseLabels(labelsText({ team: 'mt', trial: '' }))).toEqual({ team: 'mt', trial: '' });
   });
   it('finds the line that a complaint is about', () => {
     expect(lineOf({ detail: 'x', line: 4 })).toBe(4);

@@ -4,7 +4,7 @@ import { EventStream, type StreamState } from '../api/stream';
 import { type ChartDefinition, CHARTS, LINK } from '../charts/definitions';
 import { ALL_PARTS, type Part, partsOf, RunData } from '../data/run_data';
 import { xValue } from '../lib/axes';
-import { h, instead, patchChildren, replaceChildren, setText } from '../lib/dom';
+import { h, instead, keep, patchChildren, replaceChildren, setText } from '../lib/dom';
 import {
   defaultView,
   hashOfRun,
@@ -145,12 +145,20 @@ class RunPage extends Life {
     const live = (): boolean => isLive(data.run!, data.runAtMs, Date.now());
     const second = (): number => Math.floor(Date.now() / 1000);
     return new Owner(() => ({
-      inputs: () => [data.revision, second(), this.view.smoothing, live(), may('operate'), actions.answer],
+      inputs: () => [
+        data.revision,
+        second(),
+        this.view.smoothing,
+        live(),
+        may('operate'),
+        actions.answer,
+        actions.form,
+      ],
       render: () =>
         h(
           'section.run-header',
           { 'aria-label': 'Summary' },
-          h('div.run-head', runTitle(data, Date.now()), actions.render()),
+          h('div.run-head', actions.form ? keep(actions.form) : runTitle(data, Date.now()), actions.render()),
           healthBand(data.run!.health, data.verdict, live(), actions.resume),
           runTiles(data, Date.now()),
         ),

@@ -188,12 +188,18 @@ export interface ControlActions {
   saveView: (name: string, query: string | null) => void;
   compare: () => void;
   archive: (archived: boolean) => void;
+  label: () => void;
+  remove: () => void;
   clear: () => void;
 }
+
+/// The newest change of ticked runs; `undo` takes it back.
+export type Done = { said: string; undo: (() => void) | null };
 
 export interface ControlFacts {
   count: string;
   selected: number;
+  done: Done;
   operate: boolean; // whether to show actions that need scope `operate`
   suggestions: readonly string[];
   problem: string; // what is wrong with the search
@@ -245,15 +251,17 @@ function stateChips(state: ListState, known: readonly string[], change: ControlA
 
 function selection({ selected, operate }: ControlFacts, actions: ControlActions): HTMLElement {
   const cut = selected > MAX_RUNS ? `, the first ${MAX_RUNS} are compared` : '';
-  const archive = (archived: boolean, text: string): HTMLElement =>
-    h('button.chip', { hidden: !operate, onclick: () => actions.archive(archived) }, text);
+  const action = (text: string, onclick: () => void): HTMLElement =>
+    h('button.chip', { hidden: !operate, onclick }, text);
   return h(
     'div.selection',
     { role: 'group', 'aria-label': 'Ticked runs', hidden: selected === 0 },
     h('span', `${selected} ticked${cut}`),
     h('button.chip.primary', { onclick: actions.compare }, 'compare'),
-    archive(true, 'archive'),
-    archive(false, 'unarchive'),
+    action('label …', actions.label),
+    action('archive', () => actions.archive(true)),
+    action('unarchive', () => actions.archive(false)),
+    action('delete …', actions.remove),
     h('button.chip', { onclick: actions.clear }, 'untick all'),
   );
 }
@@ -293,5 +301,11 @@ export function listControls(state: ListState, facts: ControlFacts, actions: Con
     ),
     h('p.problem', { id: 'search-problem', role: 'status' }, facts.problem),
     selection(facts, actions),
+    h(
+      'div.done',
+      { hidden: facts.done.said === '' },
+      h('span', { role: 'status' }, facts.done.said),
+      facts.done.undo && h('button.chip', { onclick: facts.done.undo }, 'undo'),
+    ),
   ];
 }

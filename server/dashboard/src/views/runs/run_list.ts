@@ -1,5 +1,4 @@
 import '../../styles/list.css';
-import { explain, getTagged, sendJson } from '../../api/client';
 import { may } from '../../api/session';
 import type { Run } from '../../api/types';
 import { type Filter, parseFilter } from '../../data/filter';
@@ -14,7 +13,10 @@ import { addShortcuts } from '../site_header';
 import { type Column, columnOf, NAME } from './columns';
 import * as list from './list_controls';
 import type { ListState } from './list_controls';
+import type { Outcome } from './bulk';
 import { GroupRow, RunRow } from './rows';
+
+type BulkFile = typeof import('./bulk');
 
 const ROWS_AT_ONCE = 100;
 const AGES_MS = 1000;
@@ -27,6 +29,7 @@ class RunList extends Life {
   private readonly details = new RunDetails(() => this.draw());
   private readonly rows = new Map<string, RunRow | GroupRow>();
   private readonly selected = new Set<string>();
+  private done: list.Done = { said: '', undo: null }; // the newest change of ticked runs
   private shown = ROWS_AT_ONCE;
   private order: Run[] = [];
   private entries: readonly (Run | Group)[] = []; // the rows: runs, or groups of them
@@ -48,7 +51,9 @@ class RunList extends Life {
       this.drawNow();
     },
     compare: () => this.compare(),
-    archive: (archived) => void this.archive(archived),
+    archive: (archived) => void this.bulk(({ archiveAll }, runs) => archiveAll(runs, archived)),
+    label: () => void this.bulk(({ labelAll }, runs) => labelAll(runs)),
+    remove: () => void this.bulk(({ deleteAll }, runs) => deleteAll(runs)),
     clear: () => {
       this.selected.clear();
       this.drawNow();
@@ -223,6 +228,7 @@ class RunList extends Life {
       count: runs.size > 0 ? `${formatCount(this.order.length)} of ${formatCount(runs.size)}${more}` : '',
       selected: this.selected.size,
       operate: may('operate'),
+      done: this.done,
       suggestions: list.suggestions(runs.values()),
       problem: this.filter.problem,
       states: [...new Set([...runs.values()].map(({ state }) => state))].sort(),
@@ -256,19 +262,19 @@ class RunList extends Life {
     else this.say('Tick the runs to compare first.');
   }
 
-  private async archive(archived: boolean): Promise<void> {
-    const ids = [...this.selected];
-    try {
-      for (const id of ids) {
-        const { etag } = await getTagged<Run>(`/runs/${id}`);
-        const run = await sendJson<Run>('PATCH', `/runs/${id}`, { archived }, { ifMatch: etag });
-        this.index.take({ ...this.index.runs.get(id)!, ...run, archived });
-        this.selected.delete(id);
-      }
-      this.say(`${formatCount(ids.length)} ${archived ? 'archived' : 'unarchived'}.`);
-    } catch (error) {
-      this.say(`Not archived: ${explain(error)}`);
+  /// Changes the ticked runs by one of the actions for several, and offers to take it back.
+  private async bulk(act: (file: BulkFile, runs: readonly Run[]) => Promise<Outcome | null>): Promise<void> {
+    const runs = [...this.selected].flatMap((id) => this.index.runs.get(id) ?? []);
+    const outcome = await act(await import('./bulk'), runs);
+    if (outcome) this.take(outcome);
+  }
+
+  private take({ said, runs, undo }: Outcome): void {
+    for (const run of runs) {
+      this.index.take({ ...this.index.runs.get(run.id), ...run });
+      this.selected.delete(run.id);
     }
+    this.done = { said, undo: undo && (() => void undo().then((outcome) => this.take(outcome))) };
     this.drawNow();
   }
 

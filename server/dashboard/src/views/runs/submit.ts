@@ -6,6 +6,7 @@ import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } fr
 import { hashOfRun } from '../../lib/routes';
 import { Life } from '../../lib/work';
 import { formField, options, type Page, type Place } from '../parts';
+import { parseLabels } from '../run_ask';
 
 /// The 1-based line of an error, from its member or from its text ("config:12:3: …", "line 12"); null if unknown.
 export function lineOf({ line, detail }: ProblemPlace): number | null {
@@ -92,17 +93,6 @@ training:
 `;
 
 const RANKS = { type: 'number', min: 1, max: 4096 };
-
-/// Parses labels: "team=mt, trial".
-export function parseLabels(text: string): Record<string, string> {
-  const parts = text.split(',').map((part) => part.trim());
-  return Object.fromEntries(
-    parts.filter(Boolean).map((part) => {
-      const at = part.indexOf('=');
-      return at < 0 ? [part, ''] : [part.slice(0, at).trim(), part.slice(at + 1).trim()];
-    }),
-  );
-}
 
 function field(label: string, input: HTMLElement, help: string): HTMLElement {
   input.setAttribute('aria-describedby', `${input.id}-help`);
