@@ -23,7 +23,8 @@ import {
   startSession,
   tokenKey,
 } from '../../server/dashboard/src/api/session';
-import { EventStream, postForEvents, reconnectMs, type ServerEvent } from '../../server/dashboard/src/api/stream';
+import { EventStream, reconnectMs, type ServerEvent } from '../../server/dashboard/src/api/stream';
+import { postForEvents } from '../../server/dashboard/src/data/translate_form';
 
 interface Asked {
   path: string;

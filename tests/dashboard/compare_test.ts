@@ -19,6 +19,9 @@ import {
   titleOf,
   winner,
 } from '../../server/dashboard/src/views/compare_data';
+import { drawnLanes, foldLines, lanesOf } from '../../server/dashboard/src/views/compare_groups';
+import type { Line } from '../../server/dashboard/src/charts/plot';
+import { chancesOf, chosenOf } from '../../server/dashboard/src/views/compare_choice';
 
 const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({
   id: `e_${update}`,
@@ -113,7 +116,9 @@ describe('the difference of the best validations', () => {
 describe('the link of a comparison', () => {
   it('makes the round trip', () => {
     const state = parseCompare(
-      new URLSearchParams('runs=r_A,r_B&keys=loss,eval:sacrebleu&x=tokens&smooth=0.5&range=10_200&log=loss&same=1'),
+      new URLSearchParams(
+        'runs=r_A,r_B&keys=loss,eval:sacrebleu&x=tokens&smooth=0.5&range=10_200&log=loss&same=1&fold=0',
+      ),
     );
     expect(state.runs).toEqual(['r_A', 'r_B']);
     expect(state.view).toMatchObject({ x: 'tokens', smoothing: 0.5, range: [10, 200] });
@@ -121,11 +126,12 @@ describe('the link of a comparison', () => {
   });
   it('is short for the default, and takes no nonsense', () => {
     expect(compareQuery(parseCompare(new URLSearchParams('runs=r_A'))).toString()).toBe('runs=r_A');
-    const state = parseCompare(new URLSearchParams('runs=r_A,r_A,../x,r_B,1,2,3,4,5,6,7,8'));
-    expect(state.runs).toEqual(['r_A', 'r_B', '1', '2', '3', '4', '5', '6']);
+    const many = Array.from({ length: 600 }, (_, at) => `r${at}`).join();
+    const state = parseCompare(new URLSearchParams(`runs=r_A,r_A,../x,r_B,${many}`));
+    expect([state.runs.length, ...state.runs.slice(0, 3)]).toEqual([500, 'r_A', 'r_B', 'r0']);
     expect(state.keys).toEqual(DEFAULT_KEYS);
-    expect(cutText(state.asked)).toBe('The first 8 of 10 runs: no more colours can be distinguished.');
-    expect(cutText(8)).toBe('');
+    expect(cutText(state.asked)).toBe('The first 500 of 602 runs.');
+    expect(cutText(500)).toBe('');
   });
 });
 
@@ -212,5 +218,86 @@ describe('the CSV of a comparison', () => {
     expect(
       comparisonRows({ id: 'r_1', name: 'a,"b"' }, 'loss', 'step,time_ms,value\r\n1,5,0.1000000000000001\r\n2,6,\r\n'),
     ).toBe('r_1,"a,""b""",loss,1,5,0.1000000000000001\nr_1,"a,""b""",loss,2,6,\n');
+  });
+});
+
+describe('lanes of a comparison', () => {
+  const line = (x: number[], y: (number | null)[]): Line => {
+    return { label: '', color: 'blue', kind: 'line', x, y, legend: true, format: String };
+  };
+  const compared = (id: string, rate: string, seed: string, bleu: number): ComparedRun => {
+    const run = new ComparedRun(id, () => new Set());
+    run.run = {
+      id,
+      name: id,
+      version: '',
+      world_size: 2,
+      elapsed_seconds: 60,
+      labels: {},
+      state: 'succeeded',
+    } as ComparedRun['run'];
+    run.run!.best = { ...evaluation(7, bleu, 2), id: `e_${id}` };
+    run.config = new Map([
+      ['optimizer.learning_rate', rate],
+      ['training.seed', seed],
+    ]);
+    return run;
+  };
+  const grid = ['1e-4', '3e-4', '5e-4'].flatMap((rate, at) =>
+    ['1', '2', '3'].map((seed) => compared(`r${at}${seed}`, rate, seed, 20 + at + 0.1 * Number(seed))),
+  );
+  it('fold seeds to a mean with a band', () => {
+    const [low, high, mean] = foldLines([line([0, 10, 20], [1, 3, null]), line([0, 20], [3, 5])]);
+    expect(mean!.y).toEqual([2, 3.5, 5]);
+    expect([low!.y[2], high!.y[2], low!.kind, high!.legend]).toEqual([null, null, 'low', false]);
+    expect(high!.y[0]! - mean!.y[0]!).toBeCloseTo(Math.SQRT2);
+  });
+  it('are named by what differs, each with its colour', () => {
+    const lanes = lanesOf(grid, true);
+    expect(lanes.map(({ label, color, runs }) => [label, color, runs.length])).toEqual([
+      ['lr 1e-4', 'blue', 3],
+      ['lr 3e-4', 'orange', 3],
+      ['lr 5e-4', 'teal', 3],
+    ]);
+    expect(lanesOf(grid, false).length).toBe(9);
+    expect(lanesOf(grid.slice(0, 1), true)[0]!.label).toBe('r01');
+    expect(drawnLanes(lanesOf(grid, false)).length).toBe(8);
+    expect(lanesOf(grid, false)[1]!.runs[0]!.id).toBe('r23');
+  });
+  it('say which configuration to take, how sure that is and what it costs', () => {
+    const chosen = chosenOf(lanesOf(grid, true))!;
+    expect([chosen.lane.label, chosen.run.id]).toEqual(['lr 5e-4', 'r23']);
+    expect(chosen.text).toBe(
+      'sacreBLEU 22.20 ± 0.10 of 3 seeds; > 99 % chance to be the best; cost: 2 min 00 s of a rank each, 6 min 00 s in all.',
+    );
+    expect(chosenOf(lanesOf(grid.slice(0, 3), true))).toBeNull();
+    expect(chosenOf(lanesOf([grid[0]!, grid[3]!], true))!.text).toMatch(/no seeds to tell chance from skill/);
+  });
+});
+
+describe('the chance to be the best', () => {
+  const stats = (mean: number, spread: number, count: number) => ({ mean, spread, count });
+  it('is shared by equals, and adds up to one', () => {
+    const equal = chancesOf([stats(5, 1, 4), stats(5, 1, 4), stats(5, 1, 4)], true);
+    equal.forEach((chance) => expect(chance).toBeCloseTo(1 / 3, 3));
+    const mixed = chancesOf([stats(28.8, 0.2, 5), stats(28.6, 0.24, 5), { mean: null, spread: null, count: 0 }], true);
+    expect(mixed[0]! + mixed[1]!).toBeCloseTo(1, 6);
+    expect(mixed[2]).toBeNull();
+    expect(chancesOf([stats(28.8, 0.2, 5), stats(28.6, 0.24, 5)], false)[1]).toBeCloseTo(mixed[0]!, 6);
+  });
+  it("is that of Student's t for two groups", () => {
+    // t = 0.2 / (s √(2/5)) with s² = (0.2² + 0.24²)/2 = 1.43 at 8 degrees of freedom: P(T < t) = 0.905
+    expect(chancesOf([stats(28.8, 0.2, 5), stats(28.6, 0.24, 5)], true)[0]).toBeCloseTo(0.905, 2);
+  });
+  it('is unknown without any spread', () => {
+    expect(
+      chancesOf(
+        [
+          { mean: 1, spread: null, count: 1 },
+          { mean: 2, spread: null, count: 1 },
+        ],
+        true,
+      ),
+    ).toEqual([null, null]);
   });
 });

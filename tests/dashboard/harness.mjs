@@ -216,10 +216,17 @@ export async function until(what, check) {
   assert.fail(`not within ${PATIENCE_MS / 1000} s: ${what}`);
 }
 
-/// Goes down to what a run's page has below its charts, which is fetched then.
+/// Opens a tab of a run's page.
+export async function openTab(page, name) {
+  const link = page.locator('.tabs').getByRole('link', { name, exact: true });
+  await link.click();
+  await page.locator('.tabs a[aria-current]', { hasText: name }).waitFor();
+}
+
+/// Goes down to the charts of all metrics, which are fetched then.
 export async function goBelow(page) {
   await page.locator('.below').scrollIntoViewIfNeeded();
-  await page.waitForSelector('.below .ranks');
+  await page.waitForSelector('#find-metric', { state: 'attached' });
 }
 
 /// A large screen full of charts of a run, at `address`, which opens all of its metrics.

@@ -1,6 +1,6 @@
 // Checks of the list of runs in a browser: search, sort, columns, keys, notifications. browser_test.mjs calls them.
 import { strict as assert } from 'node:assert';
-import { checkAxe, titled } from './harness.mjs';
+import { checkAxe, shoot, titled, until } from './harness.mjs';
 
 const names = (page) => page.locator('.runs tbody a').allInnerTexts();
 const heads = (page) => page.locator('.runs thead th').allInnerTexts();
@@ -107,4 +107,115 @@ export async function checkNotify(page, context) {
   await page.reload();
   await becomes(false);
   await page.waitForSelector('tbody tr');
+}
+
+const rows = (page) => page.locator('.runs tbody tr').count();
+
+/// Searches by value, groups of seeds, a saved view, and enough rows in a window, with the 24 cells of the sweep `toy`.
+export async function checkChoice(page, server, options) {
+  await page.goto(`${server.address}/#/runs`);
+  await page.waitForSelector('.runs tbody tr');
+  await page.fill('#search', 'state:succeeded lr=1e-3 label:sweep=toy');
+  await until('12 cells', async () => (await rows(page)) === 12);
+  await page.fill('#search', 'label:sweep=toy width>=24 -state:failed');
+  await until('17 cells', async () => (await rows(page)) === 17);
+  await page.fill('#search', 'widht>3');
+  const problem = page.locator('#search-problem');
+  await until('what is wrong', async () => /^widht>3: nothing is called widht/.test(await problem.innerText()));
+  await checkAxe(page, 'a wrong search');
+  await page.fill('#search', 'sweep=toy');
+  await until('24 cells', async () => (await rows(page)) === 24);
+  assert.equal(await problem.innerText(), '');
+  const inSight = await page
+    .locator('.runs tbody tr')
+    .evaluateAll((all) => all.filter((row) => row.getBoundingClientRect().bottom <= 900).length);
+  assert.ok(inSight >= 18, `${inSight} rows in 900 px`);
+  await page.getByRole('button', { name: 'group by what differs' }).click();
+  await until('a row for each configuration', async () => (await rows(page)) === 8);
+  assert.deepEqual((await names(page)).sort().slice(0, 2), ['width 128 · lr 1e-2', 'width 128 · lr 1e-3']);
+  await shoot(options, page, 'list-groups');
+  await page.getByRole('button', { name: 'save view …' }).click();
+  await page.getByRole('textbox', { name: 'name' }).fill('toy by width');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.fill('#search', '');
+  await page.getByRole('button', { name: 'toy by width', exact: true }).click();
+  await until(
+    'the view again',
+    async () => (await page.inputValue('#search')) === 'sweep=toy' && (await rows(page)) === 8,
+  );
+  assert.match(page.url(), /q=sweep(=|%3D)toy&group=1/);
+  await page.getByRole('button', { name: 'Forget the view toy by width' }).click();
+  await until('the view is gone', async () => (await page.getByRole('button', { name: 'toy by width' }).count()) === 0);
+  assert.ok(
+    await page.locator('.runs-box').evaluate((box) => box.scrollWidth <= box.clientWidth),
+    'no column hangs over',
+  );
+}
+
+/// Ticked runs are labelled, archived and deleted together, and each is taken back.
+export async function checkBulk(page, server) {
+  await page.goto(`${server.address}/#/runs?q=toy-16-1e-3`);
+  await until('three cells', async () => (await rows(page)) === 3);
+  const tickAll = async () => {
+    for (const box of await page.locator('.runs tbody input[type=checkbox]').all()) await box.check();
+  };
+  const said = page.locator('.done [role=status]');
+  const says = (text) => until(text, async () => (await said.innerText()).startsWith(text));
+  const undo = () => page.getByRole('button', { name: 'undo', exact: true }).click();
+  await tickAll();
+  await page.getByRole('button', { name: 'label …' }).click();
+  await page.getByRole('textbox', { name: 'labels' }).fill('team=mt, kept');
+  await page.getByRole('button', { name: 'Label', exact: true }).click();
+  await says('3 runs labelled.');
+  await checkAxe(page, 'a change of several runs');
+  await page.fill('#search', 'team=mt label:kept label:sweep=toy');
+  await until('the labels', async () => (await rows(page)) === 3);
+  await undo();
+  await says('3 runs as before.');
+  await until(
+    'no such labels',
+    async () => (await page.locator('#search-problem').innerText()) !== '' || (await rows(page)) === 0,
+  );
+  await page.fill('#search', 'toy-16-1e-3');
+  await until('three cells', async () => (await rows(page)) === 3);
+  await tickAll();
+  await page.getByRole('button', { name: 'archive', exact: true }).click();
+  await until('they are gone', async () => (await rows(page)) === 0);
+  await undo();
+  await until('they are back', async () => (await rows(page)) === 3);
+  await tickAll();
+  await page.getByRole('button', { name: 'delete …' }).click();
+  assert.equal(await page.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), true);
+  await page.locator('dialog input[name=typed]').fill('delete 3');
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await says('3 runs deleted.');
+  assert.equal(await rows(page), 0);
+  await undo();
+  await until('they are restored', async () => (await rows(page)) === 3);
+}
+
+/// Name, labels and notes are edited in the place of the title, and taken back.
+export async function checkEdit(page, server, run) {
+  await page.goto(`${server.address}/#/runs/${run.id}`);
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  const form = page.getByRole('form', { name: 'Name, labels and notes' });
+  await form.getByLabel('Name').fill('the <b>first</b> try');
+  await form.getByLabel('Labels').fill('team=mt, trial');
+  await form.getByLabel('Notes').fill('Stopped by a power cut.');
+  await checkAxe(page, 'an edited run');
+  await page.waitForTimeout(1500); // the page draws itself meanwhile
+  assert.equal(await form.getByLabel('Name').inputValue(), 'the <b>first</b> try');
+  await form.getByRole('button', { name: 'Save' }).click();
+  const title = page.locator('.run-title');
+  await until('the new name', async () =>
+    /^the <b>first<\/b> try[^]*team=mt[^]*trial[^]*power cut/.test(await title.innerText()),
+  );
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await until(
+    'the old name',
+    async () => /^first-try/.test(await title.innerText()) && !/power cut/.test(await title.innerText()),
+  );
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  await form.getByLabel('Name').press('Escape');
+  await title.waitFor();
 }

@@ -1,8 +1,9 @@
 import type { MetricKey, Run } from '../../server/dashboard/src/api/types';
+import { groupsOf, settingsOf, shortNames, statsOf } from '../../server/dashboard/src/data/choice';
+import { parseFilter } from '../../server/dashboard/src/data/filter';
 import { RunDetails, RunIndex } from '../../server/dashboard/src/data/run_index';
 import { columnOf, compareValues, type Details, difference } from '../../server/dashboard/src/views/runs/columns';
 import {
-  allLabels,
   arrange,
   defaultListState,
   listQuery,
@@ -11,8 +12,10 @@ import {
   narrow,
   offers,
   parseListState,
+  suggestions,
 } from '../../server/dashboard/src/views/runs/list_controls';
-import { describeCheck, lineOf, lineRange, parseLabels } from '../../server/dashboard/src/views/runs/submit';
+import { labelsText, parseLabels } from '../../server/dashboard/src/views/run_ask';
+import { describeCheck, lineOf, lineRange } from '../../server/dashboard/src/views/runs/submit';
 
 const run = (part: Partial<Run>): Run => ({
   id: 'r_1',
@@ -63,8 +66,8 @@ describe('the state of the list in the address', () => {
     const wanted = state({
       text: 'big model',
       states: ['failed', 'running'],
-      label: 'team=mt',
       archived: true,
+      group: true,
       pinned: 'r_2',
       sort: { column: 'min:loss', descending: true },
       columns: ['state', 'config:model.layers', 'max:memory_bytes.peak'],
@@ -77,23 +80,115 @@ describe('the state of the list in the address', () => {
   });
 });
 
+const found = (each: Run, part: Partial<ListState>): boolean => {
+  const keys = new Set(Object.keys(each.labels ?? {}));
+  return matches(each, state(part), parseFilter(part.text ?? '', keys), none);
+};
+
 describe('filters', () => {
   const tagged = run({ labels: { team: 'mt', trial: '' }, hosts: ['alder', 'birch'] });
   it('want every word somewhere', () => {
-    expect(matches(tagged, state({ text: 'BASE birch' }))).toBe(true);
-    expect(matches(tagged, state({ text: 'base cedar' }))).toBe(false);
-    expect(matches(tagged, state({ text: 'team=mt' }))).toBe(true);
+    expect(found(tagged, { text: 'BASE birch' })).toBe(true);
+    expect(found(tagged, { text: 'base cedar' })).toBe(false);
+    expect(found(tagged, { text: '"team=mt"' })).toBe(true);
   });
   it('know states and labels, with a value and without', () => {
-    expect(matches(tagged, state({ states: ['failed'] }))).toBe(false);
-    expect(matches(tagged, state({ states: ['failed', 'running'] }))).toBe(true);
-    expect(matches(tagged, state({ label: 'trial' }))).toBe(true);
-    expect(matches(tagged, state({ label: 'team=asr' }))).toBe(false);
-    expect(allLabels([tagged, run({ labels: { team: 'asr' } })])).toEqual(['team=asr', 'team=mt', 'trial']);
+    expect(found(tagged, { states: ['failed'] })).toBe(false);
+    expect(found(tagged, { states: ['failed', 'running'] })).toBe(true);
+    expect(found(tagged, { text: 'label:trial' })).toBe(true);
+    expect(found(tagged, { text: 'label:team=asr' })).toBe(false);
+    const all = ['label:team=asr', 'label:team=mt', 'label:trial'];
+    expect(suggestions([tagged, run({ labels: { team: 'asr' } })])).toEqual(all);
+    expect(parseListState(new URLSearchParams('q=big&label=team=mt')).text).toBe('big label:team=mt');
   });
   it('leave out what was archived unless it is wanted', () => {
-    expect(matches(run({ archived: true }), state())).toBe(false);
-    expect(matches(run({ archived: true }), state({ archived: true }))).toBe(true);
+    expect(found(run({ archived: true }), {})).toBe(false);
+    expect(found(run({ archived: true }), { archived: true })).toBe(true);
+  });
+});
+
+describe('filters by value', () => {
+  const config = new Map([
+    ['optimizer.learning_rate', '0.0005'],
+    ['data.file', 'wmt.en'],
+  ]);
+  const best = { sacrebleu: 28.5, chrf: 55, loss: 2 } as Run['best'];
+  const one = run({ labels: { team: 'mt', 'model.width': '512' }, state: 'failed', best, elapsed_seconds: 7300 });
+  const keys = new Set(['team', 'model.width']);
+  const passes = (text: string): boolean => parseFilter(text, keys).test(one, () => config);
+  it('compare numbers, times, texts, labels and settings', () => {
+    for (const text of [
+      ...['bleu>27', 'bleu>=28.5', 'bleu<28.6', 'lr>3e-4', 'lr<=5e-4', 'progress=10%', 'ran>2h', 'update<1k'],
+      ...['state:failed', 'state:lost,failed', 'label:team=mt', 'label:team', 'team=mt', 'width>=512', 'width=512'],
+      ...['started>2026-11-20', 'name:as', 'name=base', '-name:big', '-state:running', 'data.file:wmt', 'host!=birch'],
+      ...['bleu>27 lr>3e-4 label:team=mt state:failed base', '"mt"', 'optimizer.learning_rate=5e-4', 'health:good'],
+    ])
+      expect([text, passes(text), parseFilter(text, keys).problem]).toEqual([text, true, '']);
+    for (const text of [
+      'bleu>28.5',
+      'epoch>1',
+      'lr>5e-4',
+      'ran<2h',
+      'label:team=asr',
+      '-base',
+      'name=as',
+      'seed=1',
+      'valid_loss>2',
+    ])
+      expect([text, passes(text)]).toEqual([text, false]);
+    expect([parseFilter('lr>1').settings, parseFilter('bleu>1').settings]).toEqual([true, false]);
+    expect(parseFilter('lr>1').test(one, () => null)).toBe(false);
+  });
+  it('say in one line what is wrong, and then hide nothing', () => {
+    const problems = [
+      ['blue>27', 'blue>27: nothing is called blue; did you mean bleu. Quote'],
+      ['bleu>abc', 'bleu>abc: found abc, expected a number such as 27, 3e-4, 10k or 40%'],
+      ['ran>5x', 'ran>5x: found 5x, expected a time such as 90s, 5min or 2h'],
+      ['state:faild', 'state:faild: found faild, expected failed'],
+      ['name>x', 'name>x: name is a text, expected name:x'],
+      ['started>soon', 'started>soon: found soon, expected a day such as 2026-11-30'],
+    ];
+    for (const [text, problem] of problems) expect(parseFilter(text!, keys).problem).toContain(problem!);
+    expect(parseFilter('zzz:1').problem).toMatch(/^zzz:1: nothing is called zzz; known are bleu, /);
+    expect(passes('blue>27')).toBe(true);
+  });
+});
+
+describe('groups by what differs', () => {
+  const make = (id: string, rate: string, seed: string, more: Partial<Run> = {}) => {
+    const each = run({ id, ...more });
+    const config = new Map([
+      ...[['optimizer.learning_rate', rate] as const, ['training.seed', seed] as const, ['model.width', '8'] as const],
+      ...[['run.name', id] as const],
+    ]);
+    return { run: each, settings: settingsOf(each, config) };
+  };
+  const candidates = [make('a', '1e-3', '1'), make('b', '5e-4', '1'), make('c', '1e-3', '2'), make('d', '1e-3', '2')];
+  it('fold seeds, and leave repetitions apart', () => {
+    const groups = groupsOf(candidates, true);
+    expect(groups.map(({ label, runs }) => [label, runs.map(({ id }) => id).join('')])).toEqual([
+      ['lr 1e-3', 'ac'],
+      ['lr 5e-4', 'b'],
+      ['lr 1e-3', 'd'],
+    ]);
+    expect(groupsOf(candidates, false).length).toBe(4);
+    expect(groupsOf(candidates.slice(0, 1), true)[0]!.label).toBe('');
+  });
+  it('tell ranks and the coordinates of sweeps apart', () => {
+    const swept = ['1', '2'].map((width) =>
+      make('s', '1', '1', { labels: { sweep: 'x', cell: width, 'model.width': width } }),
+    );
+    expect(groupsOf(swept, true).map(({ label }) => label)).toEqual(['width 1', 'width 2']);
+    const ranked = [make('a', '1', '1'), make('b', '1', '1', { world_size: 4 })];
+    expect(groupsOf(ranked, true).map(({ label }) => label)).toEqual(['ranks 2', 'ranks 4']);
+    expect([...shortNames(['a.beam', 'b.beam', 'c.width']).values()]).toEqual(['a.beam', 'b.beam', 'width']);
+  });
+  it('have means with standard deviations', () => {
+    expect(statsOf([1, null, 3, undefined])).toEqual({ count: 2, mean: 2, spread: Math.SQRT2 });
+    expect([statsOf([]), statsOf([7])]).toEqual([
+      { count: 0, mean: null, spread: null },
+      { count: 1, mean: 7, spread: null },
+    ]);
   });
 });
 
@@ -301,6 +396,7 @@ describe('a new run', () => {
   it('takes labels with values and without', () => {
     expect(parseLabels(' team=mt, trial ,url=a=b,')).toEqual({ team: 'mt', trial: '', url: 'a=b' });
     expect(parseLabels('')).toEqual({});
+    expect(parseLabels(labelsText({ team: 'mt', trial: '' }))).toEqual({ team: 'mt', trial: '' });
   });
   it('finds the line that a complaint is about', () => {
     expect(lineOf({ detail: 'x', line: 4 })).toBe(4);

@@ -1,7 +1,15 @@
 import * as format from '../../server/dashboard/src/lib/format';
 import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/stream';
 import { ALL_PARTS, partsOf } from '../../server/dashboard/src/data/run_data';
-import { defaultView, hashOfRun, parseRoute, samePage } from '../../server/dashboard/src/lib/routes';
+import {
+  defaultView,
+  hashOfRun,
+  parseRoute,
+  parseRunView,
+  samePage,
+  tabOf,
+  tabsOf,
+} from '../../server/dashboard/src/lib/routes';
 import { ageMs, isSettled, staleForMs, takenSeconds } from '../../server/dashboard/src/data/runs';
 import {
   alignOnFirst,
@@ -264,5 +272,36 @@ describe('address', () => {
     expect(samePage('#/runs/r_01', '#/runs/r_02?x=wall')).toBe(false);
     expect([samePage('#/runs?q=a', ''), samePage('#/runs?q=a', '#/')]).toEqual([true, true]);
     expect(samePage('#/sweep/a%20b%2F1?x=1', '#/sweep/a b%2F1')).toBe(true);
+  });
+});
+
+describe("the tabs of a run's page", () => {
+  const at = (query: string, ended: boolean, update = 9): string =>
+    tabOf(parseRunView(new URLSearchParams(query)), { finished_at: ended ? '2026-11-21T10:00:00Z' : null, update });
+  it('begin with the report once the run has ended, with the log if it never trained', () => {
+    expect([at('', false), at('', true), at('', true, 0)]).toEqual(['charts', 'report', 'log']);
+    expect([tabsOf(true)[0], tabsOf(true)[1], tabsOf(false)[0]]).toEqual(['report', 'charts', 'charts']);
+    expect(tabsOf(false).toSorted()).toEqual(tabsOf(true).toSorted());
+  });
+  it('are opened by their name, and by what else the address asks for', () => {
+    expect([at('tab=ranks&range=1_2', true), at('tab=constructor', false)]).toEqual(['ranks', 'charts']);
+    const wishes = [
+      'range=3_9',
+      'eval=e_1',
+      'level=error',
+      'against=r_2',
+      'whatif=hosts:4',
+      'heat=data_ms',
+      'x=tokens',
+    ];
+    expect(wishes.map((wish) => at(wish, true))).toEqual([
+      'charts',
+      'translations',
+      'log',
+      'config',
+      'whatif',
+      'ranks',
+      'charts',
+    ]);
   });
 });

@@ -1,21 +1,19 @@
 // The sections of a run's page that show the artifacts of the lab's tools.
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
-import { axeFindings, goBelow, until } from './harness.mjs';
+import { axeFindings, openTab, until } from './harness.mjs';
 import { open } from './run_page_files.mjs';
 
 /// A trace that is requested on the page arrives there; its data are fetched when the section is opened.
 export async function checkTraces(page, address, run) {
   await open(page, address, run);
-  await goBelow(page);
   const asked = [];
   const note = (request) => /\/(trace|artifacts)\b/.test(request.url()) && asked.push(request.url());
   page.on('request', note);
-  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Inside an update' }) });
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Inside an update' }) });
   await page.waitForTimeout(1500);
-  assert.deepEqual(asked, [], 'nothing is fetched for a closed section');
-  await section.locator('summary').focus();
-  await page.keyboard.press('Enter');
+  assert.deepEqual(asked, [], 'nothing is fetched for a tab that is not shown');
+  await openTab(page, 'Inside an update');
   await until('the empty section', async () => /No trace yet/.test(await section.innerText()));
   assert.ok(asked.length > 0);
   await run.beat(0);
@@ -46,10 +44,8 @@ export async function checkMemory(page, address, run) {
   run.memoryCurve(1260);
   await run.flush();
   await open(page, address, run);
-  await goBelow(page);
-  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Inside an update' }) });
-  await section.locator('summary').focus();
-  await page.keyboard.press('Enter');
+  await openTab(page, 'Inside an update');
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Inside an update' }) });
   const picture = section.getByRole('img', { name: /stacked by purpose/ });
   await until('the curve', async () => (await picture.count()) === 1);
   assert.match(
@@ -70,10 +66,8 @@ export async function checkParameters(page, address, run) {
   run.window(1200);
   await run.flush();
   await open(page, address, run);
-  await goBelow(page);
-  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Parameters' }) });
-  await section.locator('summary').focus();
-  await page.keyboard.press('Enter');
+  await openTab(page, 'Inside an update');
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Parameters' }) });
   const rows = section.locator('[aria-label="Parameters by window"] tbody tr');
   await until('both parameters', async () => (await rows.count()) === 2);
   assert.match(
@@ -107,9 +101,8 @@ export async function checkParameters(page, address, run) {
 /// A probe that the ranks report while its section is open.
 export async function checkProbes(page, address, run) {
   await open(page, address, run);
-  await goBelow(page);
-  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Probes' }) });
-  await section.locator('summary').click();
+  await openTab(page, 'Inside an update');
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Probes' }) });
   await until('the empty section', async () => /No probe yet/.test(await section.innerText()));
   run.probe(1000);
   await run.flush();
@@ -184,7 +177,7 @@ async function compareRanks(page, section, first, second) {
 
 /// The open section of probes with a comparison of two that differ.
 export async function showComparison(page) {
-  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Probes' }) });
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Probes' }) });
   await section.getByRole('button', { name: 'Compare' }).waitFor();
   await serveProbes(page, section);
   await compareRanks(page, section, 0, 2);
@@ -228,11 +221,9 @@ async function checkPolicy(page, answer) {
 /// The report of the run: fetched when opened, twelve answers, and a file that passes axe by itself.
 export async function checkReport(page, address, run, options) {
   await open(page, address, run);
-  await goBelow(page);
-  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Report', exact: true }) });
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Report', exact: true }) });
   const served = page.waitForResponse(/\/report\?format=html$/);
-  await section.locator('summary').focus();
-  await page.keyboard.press('Enter');
+  await openTab(page, 'Report');
   const answers = section.locator('article');
   await until('the report', async () => (await answers.count()) === 12);
   assert.match(

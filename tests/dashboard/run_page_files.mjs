@@ -1,7 +1,8 @@
-// Checks of the run page on paper and of the files that it saves. run_page_test.mjs calls them.
+// Checks of the run page as a whole: its tabs, its looks, on paper, and the files that it saves. run_page_test.mjs calls them.
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
-import { until } from './harness.mjs';
+import { checkAxe, checkWidth, goBelow, openTab, shoot, until } from './harness.mjs';
+import { showComparison } from './run_lab_checks.mjs';
 
 export const chart = (page, id) => page.locator(`[data-chart="${id}"]`);
 
@@ -75,4 +76,81 @@ export async function checkDownloads(page, address, run, headers) {
   const picture = await save('gradient', /PNG/);
   assert.equal(picture.name, 'wmt16-base-gradient.png');
   assert.equal(picture.bytes.subarray(0, 8).toString('hex'), '89504e470d0a1a0a');
+}
+
+/// The tabs of a run's page, each with what it shows.
+const TABS = [
+  ['Charts', ['[data-chart="loss"] canvas']],
+  ['Translations', ['.samples mark']],
+  ['Checkpoints', ['[aria-label="Checkpoints"] tbody a', '.translate']],
+  ['Ranks', ['.heat']],
+  ['Inside an update', ['.trace-bars', '.heat-cell', '.memory-curve']],
+  ['What if', ['.what-if-controls']],
+  ['Log and history', ['.log-line', '[aria-label="Attempts"]']],
+  ['Configuration', ['pre']],
+  ['Report', ['.report article']],
+];
+/// A run that succeeds: the report comes first, and the page says what comes next.
+export async function checkNext(page, address, scored) {
+  await open(page, address, scored);
+  const tabs = page.locator('.tabs a');
+  assert.deepEqual(
+    [(await tabs.allInnerTexts()).at(-1), await page.locator('.tabs a[aria-current]').innerText()],
+    ['Report', 'Charts'],
+  );
+  const next = page.getByRole('region', { name: 'What comes next' });
+  assert.equal(await next.count(), 0, 'nothing comes next while it runs');
+  scored.finish();
+  await scored.flush();
+  await next.waitFor();
+  await until('the report is the first tab', async () => (await tabs.first().innerText()) === 'Report');
+  assert.equal(await page.locator('.tabs a[aria-current]').innerText(), 'Charts', 'the shown tab stays');
+  await until('all steps', async () =>
+    /^What comes next\s+Translate a sentence\s+Download its best checkpoint, 732 MB\s+Copy the command to translate in a terminal\s+Read the report\s+Train longer …/.test(
+      await next.innerText(),
+    ),
+  );
+  await next.getByRole('button', { name: /^Copy the command/ }).click();
+  await until('the command', async () =>
+    new RegExp(
+      `nmt run download ${scored.id} --checkpoint c_\\w+ --server ${address} && nmt translate --checkpoint \\S+$`,
+    ).test(await next.locator('[role=status]').innerText()),
+  );
+  await next.getByRole('button', { name: 'Translate a sentence' }).click();
+  await until('the box to translate', () => page.evaluate(() => document.activeElement?.id === 'translate-text'));
+  await page.goto('about:blank');
+  await page.goto(`${address}/#/runs/${scored.id}`);
+  await page.locator('.report article').first().waitFor();
+  await checkAxe(page, 'an ended run');
+  await page.getByRole('link', { name: 'Train longer …' }).click();
+  await until('its newest checkpoint', async () => /^c_\w+$/.test(await page.inputValue('#resume-from')));
+  await page.goBack();
+  await page.locator('.report article').first().waitFor();
+}
+
+export async function checkLooks(page, address, run, options) {
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await open(page, address, run, '?all=1&find=tokens');
+    await goBelow(page);
+    await page.evaluate(() => {
+      document.querySelector('details.verdict').open = true;
+      scrollTo(0, 0);
+    });
+    for (const [tab, ready] of TABS) {
+      await page.setViewportSize({ width: 1440, height: 900 });
+      await openTab(page, tab);
+      for (const each of ready) await page.locator(each).first().waitFor();
+      if (tab === 'Inside an update') await showComparison(page);
+      await page.waitForTimeout(300);
+      await checkAxe(page, `run, ${tab}, ${colorScheme}`);
+      await shoot(options, page, `run-${tab}-${colorScheme}`);
+      await page.setViewportSize({ width: 360, height: 740 });
+      await page.waitForTimeout(200);
+      await checkWidth(page, `run, ${tab}, ${colorScheme}`);
+      await shoot(options, page, `run-${tab}-${colorScheme}-360`);
+    }
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
 }

@@ -5,26 +5,18 @@ import { pathToFileURL } from 'node:url';
 import { DetailedRun } from './detailed_run.mjs';
 import {
   checkAxe,
-  checkWidth,
   goBelow,
   makeWork,
   openBrowser,
+  openTab,
   readOptions,
-  shoot,
   shows,
   startServer,
   until,
   watchProblems,
 } from './harness.mjs';
-import {
-  checkMemory,
-  checkParameters,
-  checkProbes,
-  checkReport,
-  checkTraces,
-  showComparison,
-} from './run_lab_checks.mjs';
-import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
+import { checkMemory, checkParameters, checkProbes, checkReport, checkTraces } from './run_lab_checks.mjs';
+import { chart, checkDownloads, checkLooks, checkNext, checkPrint, open } from './run_page_files.mjs';
 import { checkWhatIf, HiddenSums } from './run_what_if_checks.mjs';
 
 const UPDATES = 1400;
@@ -200,8 +192,9 @@ async function checkAddress(page, address, run) {
 
 async function checkRanks(page, address, run) {
   await open(page, address, run);
-  assert.equal(await page.locator('.ranks').count(), 0, 'what is far below is not fetched yet');
-  await goBelow(page);
+  assert.equal(await page.locator('.ranks').count(), 0, 'what another tab shows is not fetched yet');
+  await openTab(page, 'Ranks');
+  await until('the tab is in the address', () => query(page).toString() === 'tab=ranks');
   await page.locator('.heat').waitFor();
   assert.match(await page.locator('.heat-legend').innerText(), /^faster\s+equal/);
   const said = page.locator('.ranks .chart-note');
@@ -221,6 +214,7 @@ async function checkRanks(page, address, run) {
 }
 
 async function checkSamples(page) {
+  await openTab(page, 'Translations');
   await page.locator('#sample-update').scrollIntoViewIfNeeded();
   await page.fill('#sample-update', '0');
   await until('the oldest translations', async () =>
@@ -237,10 +231,9 @@ async function checkSamples(page) {
 
 async function checkCheckpoints(page) {
   const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
-  await until(
-    'a row for each evaluation',
-    async () => (await rows.count()) === (await page.locator('[aria-label="Evaluations"] tbody tr').count()),
-  );
+  const evaluations = await page.locator('[aria-label="Evaluations"] tbody tr').count();
+  await openTab(page, 'Checkpoints');
+  await until('a row for each evaluation', async () => (await rows.count()) >= evaluations);
   const row = page.locator(`[aria-label="Checkpoints"] tr[data-key="${await rows.first().getAttribute('data-key')}"]`); // a newer one may come first
   assert.match(await row.innerText(), /732 MB/);
   assert.equal(await rows.locator('.best').filter({ hasText: 'best' }).count(), 1);
@@ -257,6 +250,7 @@ async function checkCheckpoints(page) {
 }
 
 async function checkLogAndConfig(page, other) {
+  await openTab(page, 'Log and history');
   await page.selectOption('#log-level', 'error');
   await until('only errors', async () => (await page.locator('.log-line').count()) === 1);
   assert.match(await page.locator('.log-line').innerText(), new RegExp(`update ${NAN}: the gradient is not finite`));
@@ -268,6 +262,7 @@ async function checkLogAndConfig(page, other) {
     return lines.length === 1 && /rank 3/.test(lines[0]);
   });
   await page.fill('#log-text', '');
+  await openTab(page, 'Configuration');
   await page.fill('#config-search', 'warmup');
   await until('the key that is looked for', async () =>
     /^optimizer:\n {2}warmup: 400u\n?$/.test(await page.locator('pre').innerText()),
@@ -301,8 +296,9 @@ async function checkFrames(page, address, wide) {
   const toolbar = () => page.locator('.toolbar').boundingBox();
   assert.ok((await toolbar()).y >= 0, 'the toolbar stays over the charts');
   await goBelow(page);
-  await page.locator('[aria-label="Checkpoints"], .translate').first().scrollIntoViewIfNeeded();
-  await page.mouse.wheel(0, 900);
+  await page.locator('.below summary').click();
+  await until('all of its charts', async () => (await page.locator('.below .chart').count()) > MANY_KEYS);
+  await page.locator('.below .chart').nth(20).scrollIntoViewIfNeeded();
   await until('the toolbar is gone with the charts', async () => {
     const { y, height } = await toolbar();
     return y + height <= 0;
@@ -334,8 +330,9 @@ async function checkEnded(page, address, ended) {
   await shows(page, 'finished');
   assert.equal(await page.locator('#connection').innerText(), 'succeeded');
   assert.match(await page.locator('.run-title').innerText(), /attempt 2/);
-  await goBelow(page);
+  await openTab(page, 'Log and history');
   assert.equal(await page.locator('[aria-label="Attempts"] tbody tr').count(), 2);
+  await openTab(page, 'Charts');
   await until('every point', async () => /^all 51 points/.test(await noteOf(page, 'loss')));
   await chart(page, 'loss').locator('.plot').focus();
   const said = chart(page, 'loss').locator('[aria-live=polite]');
@@ -350,7 +347,7 @@ async function checkEnded(page, address, ended) {
 /// A run that failed says so first, with its cause, in its page and in the list; nothing is left of its time.
 async function checkFailed(page, address, failed) {
   const headline = 'Failed at update 60: rank 2 on birch: CUDA out of memory';
-  await open(page, address, failed);
+  await open(page, address, failed, '?tab=charts');
   await until(
     'the cause',
     async () => (await page.locator('.health.level-bad .health-headline').innerText()) === headline,
@@ -364,7 +361,8 @@ async function checkFailed(page, address, failed) {
   await page.goto(`${address}/#/runs?q=failed-run`);
   await until(
     'the same words in the list',
-    async () => (await page.locator('.runs tbody .health-word').allInnerTexts()).join() === headline,
+    async () =>
+      (await page.locator('.runs tbody .health-word').allInnerTexts()).join() === 'rank 2 on birch: CUDA out of memory',
   );
   await until('the share that is done', async () =>
     /^\s*\d+ %\s*$/.test(await page.locator('.runs tbody td:has(progress)').innerText()),
@@ -389,7 +387,7 @@ async function checkTestSet(page, address, scored, headers) {
     (await page.locator('.tile').allInnerTexts()).some((text) => /^Best sacreBLEU\s+7\.88/.test(text)),
     'the best is that of the validation',
   );
-  await goBelow(page);
+  await openTab(page, 'Translations');
   await until('the row', async () =>
     /newstest2016\s+32\.36\s+58\.10/.test(await page.locator('[aria-label="Evaluations"] tbody').innerText()),
   );
@@ -446,40 +444,6 @@ async function checkSteering(page) {
   );
   await page.getByRole('button', { name: 'Cancel' }).click();
   assert.equal(await page.getByRole('dialog').count(), 0);
-}
-
-async function checkLooks(page, address, run, options) {
-  for (const colorScheme of ['light', 'dark']) {
-    await page.emulateMedia({ colorScheme });
-    await page.setViewportSize({ width: 1440, height: 900 });
-    await open(page, address, run, '?all=1&find=tokens');
-    await goBelow(page);
-    await page.waitForSelector('.samples mark');
-    await page.evaluate(() => scrollTo(0, 0));
-    await page.evaluate(() =>
-      document.querySelectorAll('details.verdict').forEach((fold) => {
-        fold.open = true;
-      }),
-    );
-    await page.evaluate(() =>
-      document.querySelectorAll('details.section:has(h2)').forEach((fold) => {
-        fold.open = true;
-      }),
-    );
-    await page.waitForSelector('.trace-bars');
-    await page.waitForSelector('.heat-cell');
-    await page.waitForSelector('.memory-curve');
-    await showComparison(page);
-    await page.evaluate(() => scrollTo(0, 0));
-    await page.waitForTimeout(600);
-    await checkAxe(page, `run, ${colorScheme}`);
-    await shoot(options, page, `run-${colorScheme}`);
-    await page.setViewportSize({ width: 360, height: 740 });
-    await page.waitForTimeout(400);
-    await checkWidth(page, `run, ${colorScheme}`);
-    await shoot(options, page, `run-${colorScheme}-360`);
-  }
-  await page.setViewportSize({ width: 1440, height: 900 });
 }
 
 /// The runs that the checks look at, with their records sent.
@@ -565,6 +529,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkTestSet(page, address, scored, headers);
     await checkPrint(page, address, run, options);
     await checkEnded(page, address, ended);
+    await checkNext(page, address, scored);
     await checkFrames(page, address, wide);
     await checkManyKeys(page, address, wide);
     await checkLooks(page, address, run, options);

@@ -1,7 +1,7 @@
 // The section What if of a run's page, by keyboard.
 import { strict as assert } from 'node:assert';
 import { DetailedRun } from './detailed_run.mjs';
-import { axeFindings, goBelow, until } from './harness.mjs';
+import { axeFindings, openTab, until } from './harness.mjs';
 import { open } from './run_page_files.mjs';
 
 /// A run whose ranks wait less than its long gradient sums explain.
@@ -11,18 +11,15 @@ export class HiddenSums extends DetailedRun {
   }
 }
 
-const sectionOf = (page) => page.locator('details', { has: page.getByRole('heading', { name: 'What if' }) }).first();
+const sectionOf = (page) => page.locator('section', { has: page.getByRole('heading', { name: 'What if' }) }).first();
 const query = (page) => new URLSearchParams(page.url().split('?')[1] ?? '');
 const saidOf = (section) => section.locator('[role=status]').innerText();
 const rowsOf = (section) => section.locator('[aria-label="Update measured and predicted"] tbody tr');
 
 async function openSection(page, address, run) {
   await open(page, address, run);
-  await goBelow(page);
-  const section = sectionOf(page);
-  await section.locator('summary').first().focus();
-  await page.keyboard.press('Enter');
-  return section;
+  await openTab(page, 'What if');
+  return sectionOf(page);
 }
 
 /// The number of target tokens per second in a row.
@@ -76,8 +73,6 @@ export async function checkWhatIf(page, address, { run, odd, first }, options) {
   const section = await openSection(page, address, run);
   await checkSliders(page, section);
   await page.reload();
-  await page.waitForSelector('[data-chart="loss"] canvas');
-  await goBelow(page);
   await until('the address reproduces it', async () => (await rowsOf(section).count()) === 3);
   assert.equal(await section.getByLabel('Hosts', { exact: true }).getAttribute('aria-valuetext'), '4');
   for (const [colorScheme, width] of [
@@ -101,5 +96,4 @@ export async function checkWhatIf(page, address, { run, odd, first }, options) {
   const early = await openSection(page, address, first);
   await until('too few updates', async () => /^Not predicted: .*expected at least 8/.test(await saidOf(early)));
   await open(page, address, run);
-  await goBelow(page);
 }

@@ -1,6 +1,6 @@
 // The page of a sweep: twelve made-up cells of four widths and three seeds, the last of which failed.
 import { strict as assert } from 'node:assert';
-import { checkAxe, shoot, titled, until } from './harness.mjs';
+import { checkAxe, checkWidth, shoot, titled, until } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 
 const WIDTHS = [16, 24, 32, 128];
@@ -105,4 +105,37 @@ export async function checkSweep(page, server, options) {
   await page.waitForFunction(() => document.querySelectorAll('.run-legend li').length === 8);
   await page.goto(`${server.address}/#/sweep/nothing`);
   await page.getByText('No run has the label sweep=nothing.').waitFor();
+}
+
+/// All cells of the sweep compared: seeds folded, one legend that stays in sight, and the configuration to take.
+export async function checkSweepComparison(page, server, options) {
+  await page.goto(`${server.address}/#/sweep/toy`);
+  await page.getByRole('link', { name: 'compare the best runs' }).click();
+  const items = page.locator('.run-legend li');
+  await until('a lane for each configuration', async () => (await items.count()) === 8);
+  assert.match((await items.allInnerTexts()).join(), /^width 128 · lr 1e-3\s*×3\s*baseline/);
+  const choice = page.locator('[aria-label="Choice"] tbody tr');
+  await until('the choice', async () => (await choice.count()) === 8);
+  assert.match(
+    await choice.first().innerText(),
+    /^\s*width 128 · lr 1e-3\s+3\s+1\.197 ± 0\.020 best\s+baseline\s+[\d.]+ s\s+9\d %/,
+  );
+  assert.match(await choice.nth(1).innerText(), /\+0\.040/, 'the difference to the baseline');
+  await page
+    .getByText(
+      /This one: .*width 128 · lr 1e-3 · validation loss 1\.197 ± 0\.020 of 3 seeds; 9\d % chance to be the best/,
+    )
+    .waitFor();
+  await page.evaluate(() => scrollTo(0, 1200));
+  const legend = page.locator('.compare-legend');
+  await until('the legend stays in sight', async () => Math.abs((await legend.boundingBox()).y) < 2);
+  await checkAxe(page, 'a comparison of configurations');
+  await shoot(options, page, 'compare-groups');
+  await page.setViewportSize({ width: 360, height: 740 });
+  await checkWidth(page, 'a comparison of configurations');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole('checkbox', { name: 'fold seeds' }).uncheck();
+  await until('24 lanes', async () => (await choice.count()) === 24);
+  assert.match(page.url(), /fold=0/);
+  await page.getByText('and 16 more without lines: the best 8 have them').waitFor();
 }

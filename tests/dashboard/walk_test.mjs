@@ -10,9 +10,9 @@ import {
   axeFindings,
   checkAxe,
   checkWidth,
-  goBelow,
   makeWork,
   openBrowser,
+  openTab,
   PATIENCE_MS,
   readOptions,
   shoot,
@@ -124,7 +124,7 @@ async function pin(page) {
   const before = await updates(page);
   await button(page, 'Checkpoint now').click();
   await button(page, 'Write').click();
-  await goBelow(page);
+  await openTab(page, 'Checkpoints');
   const pins = page.locator('[aria-label="Checkpoints"]').getByRole('button', { name: /^Pin the checkpoint/ });
   const newest = async () =>
     Number(
@@ -158,7 +158,7 @@ async function stop(page, mode) {
 
 /// The newest checkpoint: written by the stop, whole when it is downloaded, and it translates.
 async function useCheckpoint(page) {
-  await goBelow(page);
+  await openTab(page, 'Checkpoints');
   const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
   await until(
     'the checkpoint of the stop',

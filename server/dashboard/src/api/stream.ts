@@ -1,5 +1,5 @@
 import { queryOf } from '../lib/routes';
-import { ApiError, answered, BASE, isAbort, problemOf, request, sleep, unanswered, withRetries } from './client';
+import { answered, BASE, isAbort, problemOf, sleep, unanswered } from './client';
 import { authorization, unauthorized } from './session';
 
 export type ServerEvent = { id: string; event: string; data: string };
@@ -43,26 +43,6 @@ export class EventStreamParser {
     this.event = '';
     this.data = [];
     if (data.length > 0) this.onEvent({ id: this.lastId, event: event || 'message', data: data.join('\n') });
-  }
-}
-
-/// Sends a POST that is answered by events, and calls `onEvent` with each. Throws an ApiError as sendJson() does, and for an event
-/// `error`. The request is sent again only while nothing has come.
-export async function postForEvents(path: string, body: unknown, onEvent: (event: ServerEvent) => void): Promise<void> {
-  const init = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
-  const response = await withRetries(() => request(path, init));
-  const parser = new EventStreamParser((event) => {
-    if (event.event !== 'error') return onEvent(event);
-    const { status, detail, code } = JSON.parse(event.data) as { status: number; detail: string; code: string };
-    throw new ApiError(status, detail, code);
-  });
-  const decoder = new TextDecoder();
-  const reader = response.body!.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    answered();
-    parser.feed(decoder.decode(value, { stream: true }));
   }
 }
 

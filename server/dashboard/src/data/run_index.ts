@@ -1,6 +1,7 @@
 import { getItems, getJson, isAbort, pages } from '../api/client';
 import { EventStream, type ServerEvent, type StreamState } from '../api/stream';
 import type { MetricKey, Run } from '../api/types';
+import { flatten } from '../lib/config_tree';
 import { Life } from '../lib/work';
 
 const AT_ONCE = 4;
@@ -28,7 +29,6 @@ export class RunDetails {
   config(run: Run): ReadonlyMap<string, string> | null {
     return this.get(this.configs, run.id, `${run.attempt}`, 0, async () => {
       const { config } = await getJson<Run>(`/runs/${run.id}`);
-      const { flatten } = await import('../lib/config_tree');
       return flatten(config ?? '');
     });
   }

@@ -1,6 +1,7 @@
 import type { Run } from '../api/types';
 import { EVAL_TITLES } from '../lib/format';
 import { queryOf } from '../lib/routes';
+import { type Stats, statsOf } from './choice';
 
 /// Labels of a sweep's runs beside their coordinates, as `nmt sweep submit` sets them.
 const SWEEP = 'sweep';
@@ -77,18 +78,13 @@ export function defaultMetric(cells: readonly Cell[]): Metric {
   return has('excess') ? 'excess' : has('sacrebleu') ? 'sacrebleu' : 'loss';
 }
 
-/// The cells of one configuration, which differ in the seed only; `count`: those with a figure; `spread`: the standard deviation, null
-/// with fewer than two figures.
-export type Group = { cells: Cell[]; count: number; mean: number | null; spread: number | null };
+/// The cells of one configuration, which differ in the seed only, with their mean and standard deviation.
+export type Group = Stats & { cells: Cell[] };
 
-function groupOf(cells: Cell[], metric: Metric, at: At): Group {
-  const known = cells.map((cell) => figureOf(cell, metric, at)).filter((value) => value !== null);
-  const count = known.length;
-  if (count === 0) return { cells, count, mean: null, spread: null };
-  const mean = known.reduce((sum, value) => sum + value, 0) / count;
-  const squares = known.reduce((sum, value) => sum + (value - mean) ** 2, 0);
-  return { cells, count, mean, spread: count > 1 ? Math.sqrt(squares / (count - 1)) : null };
-}
+const groupOf = (cells: Cell[], metric: Metric, at: At): Group => ({
+  cells,
+  ...statsOf(cells.map((cell) => figureOf(cell, metric, at))),
+});
 
 /// The cells with these coordinates.
 export const matching = (cells: readonly Cell[], fixed: ReadonlyMap<string, string>): Cell[] =>

@@ -1,3 +1,5 @@
+import { answered, ApiError, request, withRetries } from '../api/client';
+import { EventStreamParser, type ServerEvent } from '../api/stream';
 import type { Schemas } from '../api/types';
 
 /// A request for translations, and its answer, as the API describes them.
@@ -143,3 +145,23 @@ export function requestOf(filled: Filled): Request {
 
 /// The seed of the next draw.
 export const nextSeed = (seed: number): number => (seed >= NUMBERS.seed!.max ? 0 : seed + 1);
+
+/// Sends a POST that is answered by events, and calls `onEvent` with each. Throws an ApiError as sendJson() does, and for an event
+/// `error`. The request is sent again only while nothing has come.
+export async function postForEvents(path: string, body: unknown, onEvent: (event: ServerEvent) => void): Promise<void> {
+  const init = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  const response = await withRetries(() => request(path, init));
+  const parser = new EventStreamParser((event) => {
+    if (event.event !== 'error') return onEvent(event);
+    const { status, detail, code } = JSON.parse(event.data) as { status: number; detail: string; code: string };
+    throw new ApiError(status, detail, code);
+  });
+  const decoder = new TextDecoder();
+  const reader = response.body!.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    answered();
+    parser.feed(decoder.decode(value, { stream: true }));
+  }
+}

@@ -93,6 +93,12 @@ export function formatAge(seconds: MaybeNumber): string {
   return seconds < 1.5 ? 'just now' : `${formatDuration(seconds)} ago`;
 }
 
+/// A long text without its middle: "a-very-lo…e-end". Names differ most at their ends.
+export function cutMiddle(text: string, most = 28): string {
+  const head = Math.ceil((most - 1) / 2);
+  return text.length <= most ? text : `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
+}
+
 /// "alder, birch +6": the first names and the number of further ones.
 export function formatNames(names: readonly string[], most = 2): string {
   if (names.length === 0) return DASH;

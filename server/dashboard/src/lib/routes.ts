@@ -1,7 +1,15 @@
 import type { XMode } from './series';
 
+/// The tabs of a run's page: name in the address, and title. The report comes first once the run has ended.
+export const RUN_TABS = {
+  ...{ report: 'Report', charts: 'Charts', translations: 'Translations', checkpoints: 'Checkpoints', ranks: 'Ranks' },
+  ...{ inside: 'Inside an update', whatif: 'What if', log: 'Log and history', config: 'Configuration' },
+} as const;
+export type RunTab = keyof typeof RUN_TABS;
+
 /// The view of a run's page. Stored in the address, so that a link shows the same view.
 export interface ViewState {
+  tab: string; // a RunTab; '' follows from the rest of the address and the run's state
   x: XMode;
   logX: boolean;
   smoothing: number; // 0 … 0.99
@@ -20,18 +28,19 @@ export interface ViewState {
 }
 
 export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
-export const MAX_COMPARED = 8; // max runs in a comparison: the number of distinguishable colours
+export const MAX_RUNS = 500; // of a comparison
+export const MAX_COMPARED = 8; // configurations with lines: the number of distinguishable colours
 export const DEFAULT_HEAT = 'forward_ms';
 
 export const defaultView = (): ViewState => ({
-  ...{ x: 'update', logX: false, smoothing: 0.8, range: null, log: new Set(), linkGbit: 0 },
+  ...{ tab: '', x: 'update', logX: false, smoothing: 0.8, range: null, log: new Set(), linkGbit: 0 },
   ...{ find: '', all: false, heat: DEFAULT_HEAT, evaluation: '', against: '' },
   ...{ logLevel: '', logRank: '', logText: '', whatIf: '' },
 });
 
 /// The view's text members and their names in the address.
 const TEXT_NAMES = {
-  ...{ find: 'find', heat: 'heat', evaluation: 'eval', against: 'against' },
+  ...{ tab: 'tab', find: 'find', heat: 'heat', evaluation: 'eval', against: 'against' },
   ...{ logLevel: 'level', logRank: 'rank', logText: 'text', whatIf: 'whatif' },
 } as const;
 const TEXTS = Object.entries(TEXT_NAMES) as [keyof typeof TEXT_NAMES, string][];
@@ -76,6 +85,27 @@ export function runViewQuery(view: ViewState): string {
     all: view.all && '1',
     ...Object.fromEntries(texts),
   }).toString();
+}
+
+/// The tabs that parts of the address belong to; all others belong to the charts.
+const TABS_ASKED: Record<string, RunTab> = {
+  ...{ whatif: 'whatif', eval: 'translations', heat: 'ranks', against: 'config' },
+  ...{ level: 'log', rank: 'log', text: 'log' },
+};
+
+/// The tab that shows what the address asks for; without such a wish the report of a run that has ended, the log if it ended before its
+/// first update, and the charts of any other.
+export function tabOf(view: ViewState, run: { finished_at: string | null; update: number }): RunTab {
+  if (Object.hasOwn(RUN_TABS, view.tab)) return view.tab as RunTab;
+  const asked = [...new URLSearchParams(runViewQuery({ ...view, tab: '' })).keys()];
+  if (!run.finished_at || asked.length > 0) return asked.map((name) => TABS_ASKED[name]).find(Boolean) ?? 'charts';
+  return run.update > 0 ? 'report' : 'log';
+}
+
+/// The tabs in their order.
+export function tabsOf(ended: boolean): RunTab[] {
+  const [report, ...others] = Object.keys(RUN_TABS) as [RunTab, ...RunTab[]];
+  return ended ? [report, ...others] : [...others, report];
 }
 
 /// The route in the address. The pages parse the queries of lists and comparisons.

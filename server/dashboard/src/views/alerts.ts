@@ -1,3 +1,4 @@
+import '../styles/list.css';
 import { ApiError, explain, getItems, outcome, sendJson } from '../api/client';
 import { may } from '../api/session';
 import type { AlertItem, AlertRule } from '../api/types';

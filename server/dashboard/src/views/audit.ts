@@ -1,3 +1,4 @@
+import '../styles/list.css';
 import { BASE, download, getJson } from '../api/client';
 import type { AuditEntry } from '../api/types';
 import { type Child, h, setText } from '../lib/dom';

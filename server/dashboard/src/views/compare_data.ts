@@ -1,26 +1,15 @@
 import { getAll, getItems, getJson } from '../api/client';
 import type { Difference, Evaluation, MetricKey, Run } from '../api/types';
 import { curves, nonFiniteMarks, points } from '../charts/lines';
-import type { ChartData, Line } from '../charts/plot';
+import type { ChartData } from '../charts/plot';
 import { evalsOf, otherSets, setName } from '../data/runs';
 import { SeriesStore, type Window } from '../data/series_store';
 import type { XAxis } from '../lib/axes';
 import { flatten } from '../lib/config_tree';
-import { type Child, COLORS, h, swatch } from '../lib/dom';
-import {
-  capital,
-  DASH,
-  EVAL_TITLES,
-  evalKey,
-  formatCount,
-  formatDuration,
-  formatFixed,
-  formatOf,
-  isEval,
-} from '../lib/format';
-import { hashOfRun, listOf, MAX_COMPARED, parseRunView, queryOf, runViewQuery, type ViewState } from '../lib/routes';
+import { type Child, h } from '../lib/dom';
+import { capital, EVAL_TITLES, evalKey, formatCount, formatOf, isEval } from '../lib/format';
+import { listOf, MAX_RUNS, parseRunView, queryOf, runViewQuery, type ViewState } from '../lib/routes';
 import { describeSampling, type Series } from '../lib/series';
-import { badge, stateBadge, table } from './parts';
 
 /// The state of a comparison, as stored in its address.
 export interface CompareState {
@@ -28,7 +17,8 @@ export interface CompareState {
   keys: readonly string[]; // metric keys, eval:MEASURE and eval:MEASURE@SET
   view: ViewState;
   same: boolean; // also shows configuration keys with equal values
-  asked: number; // number of runs in the address; only the first MAX_COMPARED are compared
+  fold: boolean; // folds runs that differ in their seeds only
+  asked: number; // number of runs in the address; only the first MAX_RUNS are compared
 }
 
 export const DEFAULT_KEYS: readonly string[] = [
@@ -40,26 +30,28 @@ export function parseCompare(query: URLSearchParams): CompareState {
   const keys = listOf(query.get('keys'));
   const runs = [...new Set(listOf(query.get('runs')))].filter((id) => /^\w+$/.test(id));
   return {
-    runs: runs.slice(0, MAX_COMPARED),
+    runs: runs.slice(0, MAX_RUNS),
     asked: runs.length,
     keys: keys.length > 0 ? keys : DEFAULT_KEYS,
     view: parseRunView(query),
     same: query.get('same') === '1',
+    fold: query.get('fold') !== '0',
   };
 }
 
 /// Says that only the first runs are compared; '' if all are.
-export const cutText = (asked: number): string =>
-  asked > MAX_COMPARED ? `The first ${MAX_COMPARED} of ${asked} runs: no more colours can be distinguished.` : '';
+export const cutText = (asked: number): string => (asked > MAX_RUNS ? `The first ${MAX_RUNS} of ${asked} runs.` : '');
 
-export function compareQuery({ runs, keys, same, view }: CompareState): URLSearchParams {
-  const own = { runs: runs.join(), keys: keys.join() !== DEFAULT_KEYS.join() && keys.join(), same: same && '1' };
+export function compareQuery({ runs, keys, same, fold, view }: CompareState): URLSearchParams {
+  const shown = keys.join() !== DEFAULT_KEYS.join() && keys.join();
+  const own = { runs: runs.join(), keys: shown, same: same && '1', fold: !fold && '0' };
   return new URLSearchParams([...queryOf(own), ...new URLSearchParams(runViewQuery(view))]);
 }
 
 export class ComparedRun {
   run: Run | null = null;
   atMs = 0;
+  drawn = false; // whether the data of its lines are loaded
   config: ReadonlyMap<string, string> = new Map();
   evals: Evaluation[] = []; // on all sets
   keys: ReadonlyMap<string, MetricKey> = new Map();
@@ -84,27 +76,32 @@ export class ComparedRun {
     return { axis: this.axis(view), range: view.range };
   }
 
-  async load(view: ViewState): Promise<void> {
-    await this.loadFacts();
-    await this.series.load(this.window(view), this.run?.update ?? 0);
+  /// Loads the run itself with its configuration.
+  async loadRun(): Promise<void> {
+    const run = await getJson<Run>(`/runs/${this.id}`);
+    if (run.config !== this.run?.config) this.config = flatten(run.config ?? '');
+    this.run = run;
+    this.atMs = Date.now();
+  }
+
+  /// Loads the data of its lines.
+  async loadLines(view: ViewState): Promise<void> {
+    await Promise.all([this.loadFacts(), this.series.load(this.window(view), this.run?.update ?? 0)]);
+    this.drawn = true;
   }
 
   /// Loads new data of a live run.
   async refresh(view: ViewState): Promise<void> {
-    await this.loadFacts();
-    await this.series.loadTail(this.window(view), this.run?.update ?? 0);
+    await Promise.all([this.loadRun(), this.drawn && this.loadFacts()]);
+    if (this.drawn) await this.series.loadTail(this.window(view), this.run?.update ?? 0);
   }
 
   private async loadFacts(): Promise<void> {
     const path = `/runs/${this.id}`;
-    const [run, evals, keys] = await Promise.all([
-      getJson<Run>(path),
+    const [evals, keys] = await Promise.all([
       getAll<Evaluation>(`${path}/evals`),
       getItems<MetricKey>(`${path}/metrics`),
     ]);
-    if (run.config !== this.run?.config) this.config = flatten(run.config ?? '');
-    this.run = run;
-    this.atMs = Date.now();
     this.evals = evals.sort((a, b) => a.update - b.update);
     this.keys = new Map(keys.map((item) => [item.key, item]));
   }
@@ -125,9 +122,6 @@ export function evalKeys(runs: readonly Pick<ComparedRun, 'evals'>[]): string[] 
   );
   return [...EVAL_MEASURES.map((measure) => `eval:${measure}`), ...new Set(measured)];
 }
-
-const BAND_RUNS = 3; // with more runs the bands would hide each other
-export const colorOf = (at: number): string => COLORS[at]!;
 
 export function titleOf(key: string): string {
   if (isEval(key)) {
@@ -152,33 +146,33 @@ export function betterOf(name: string): 'less' | 'more' | null {
   return null;
 }
 
-function evalLine(run: ComparedRun, key: string, color: string, view: ViewState): Line {
-  const measure = evalKey(key).measure as Measure;
-  const rows = evalsOf(run.evals, key).filter((row) => row[measure] !== null && row[measure] !== undefined);
-  return points(run.axis(view), rows, measure, { label: run.name, color, format: formatOf(key) });
-}
+/// How a run's line looks; `alone`: with the band of its sampled values.
+type LineLook = { label: string; color: string; alone: boolean };
 
-/// One metric of all runs, each in its own colour, with min/max bands of sampled series for up to BAND_RUNS runs.
-export function compareLines(runs: readonly ComparedRun[], key: string, view: ViewState): ChartData {
-  if (isEval(key)) return { lines: runs.map((run, at) => evalLine(run, key, colorOf(at), view)), note: '', marks: [] };
-  const format = formatOf(key);
-  const notes = new Set<string>();
-  const marks: ChartData['marks'] = [];
-  const lines = runs.flatMap((run, at): Line[] => {
-    const series = run.series.get(key);
-    const axis = run.axis(view);
-    if (series.step.length > 0) notes.add(describeSampling(series, formatCount));
-    marks.push(...nonFiniteMarks(axis, series, `${run.name}: `));
-    const look = { label: run.name, color: colorOf(at), format, band: runs.length <= BAND_RUNS, raw: false };
-    return curves(axis, series, view.smoothing, look);
-  });
-  const smooth = view.smoothing > 0 && notes.size > 0 ? ` · smoothed ${view.smoothing}` : '';
-  return { lines, marks, note: [...notes].join(' · ') + smooth };
+/// One metric of a run. The last line has its values.
+export function compareLine(
+  run: ComparedRun,
+  key: string,
+  view: ViewState,
+  { label, color, alone }: LineLook,
+): ChartData {
+  const [format, axis] = [formatOf(key), run.axis(view)];
+  if (isEval(key)) {
+    const measure = evalKey(key).measure as Measure;
+    const rows = evalsOf(run.evals, key).filter((row) => row[measure] !== null && row[measure] !== undefined);
+    return { lines: [points(axis, rows, measure, { label, color, format })], note: '', marks: [] };
+  }
+  const series = run.series.get(key);
+  const lines = curves(axis, series, view.smoothing, { label, color, format, band: alone, raw: false });
+  const note = series.step.length > 0 ? describeSampling(series, formatCount) : '';
+  return { lines, marks: nonFiniteMarks(axis, series, `${run.name}: `), note };
 }
 
 /// The x values of all runs in the charts of these keys.
 export function fullRange(runs: readonly ComparedRun[], keys: readonly string[], view: ViewState): [number, number] {
-  const lines = keys.flatMap((key) => compareLines(runs, key, { ...view, smoothing: 0 }).lines);
+  const look = { label: '', color: '', alone: false };
+  const raw = { ...view, smoothing: 0 };
+  const lines = keys.flatMap((key) => runs.flatMap((run) => compareLine(run, key, raw, look).lines));
   const ends = lines.flatMap(({ x }) => (x.length > 0 ? [x[0]!, x.at(-1)!] : []));
   const from = view.x === 'wall' ? Math.min(...ends) : 0;
   const to = Math.max(...ends);
@@ -235,34 +229,6 @@ export function winner(key: string, values: readonly (Best | null)[]): number {
   return values.findIndex((value) => value?.value === best);
 }
 
-const runHead = (run: ComparedRun, at: number, scope: string): HTMLTableCellElement =>
-  h('th', { scope }, swatch(colorOf(at)), ' ', h('a', { href: hashOfRun(run.id) }, run.name));
-
-const elapsed = ({ run }: ComparedRun): string =>
-  typeof run?.elapsed_seconds === 'number' ? formatDuration(run.elapsed_seconds) : DASH;
-
-/// One row per run, one column per metric: its best value with the update. Marks the best of all runs.
-export function bestTable(runs: readonly ComparedRun[], keys: readonly string[]): HTMLElement {
-  const columns = keys.map((key) => {
-    const values = runs.map((run) => bestOf(run, key));
-    const best = winner(key, values);
-    const atOf = ({ update }: Best): Child => h('small.at', ` @${formatCount(update)}`);
-    return values.map((value, at): Child => {
-      return value ? [formatOf(key)(value.value), atOf(value), best === at && badge('best')] : DASH;
-    });
-  });
-  const kindOf = (key: string): string => ({ less: ' (min)', more: ' (max)' })[betterOf(key)!] ?? ' (last)';
-  const heads = ['Run', 'State', '#Update', '#Ran for', ...keys.map((key) => `#${titleOf(key)}${kindOf(key)}`)];
-  const rows = runs.map((run, at): Child[] => [
-    runHead(run, at, 'row'),
-    run.run ? stateBadge(run.run, run.atMs, Date.now()) : DASH,
-    formatCount(run.run?.update),
-    elapsed(run),
-    ...columns.map((cells) => cells[at]!),
-  ]);
-  return table('Best values', heads, rows);
-}
-
 /// Tells when the differences of the best validations may have changed: the runs and these validations. '' if there is nothing to compare.
 export function bestsOf(runs: readonly Pick<ComparedRun, 'id' | 'run'>[]): string {
   return runs.length < 2 ? '' : runs.map(({ id, run }) => `${id}:${run?.best?.id ?? ''}`).join();
@@ -281,11 +247,6 @@ export function differenceRows(
   });
 }
 
-export function differenceList(runs: readonly ComparedRun[], differences: readonly Difference[]): Child {
-  const rows = differenceRows(runs, differences).map(({ at, text }) => h('li', swatch(colorOf(at)), text));
-  return rows.length > 0 ? h('ul.differences', { 'aria-label': 'Best validations against the baseline' }, rows) : null;
-}
-
 export type ConfigRow = { path: string; values: (string | null)[]; differs: boolean };
 
 /// All configuration keys of the runs, differing keys first.
@@ -298,47 +259,8 @@ export function configRows(configs: readonly ReadonlyMap<string, string>[]): Con
   return [...rows.filter(({ differs }) => differs), ...rows.filter(({ differs }) => !differs)];
 }
 
-/// The configurations side by side. Marks values that differ from the first run.
-export function configTable(runs: readonly ComparedRun[], same: boolean): HTMLElement {
-  const shown = configRows(runs.map(({ config }) => config)).filter(({ differs }) => differs || same);
-  const rows = shown.map(({ path, values, differs }) => {
-    const cell = (value: string | null, at: number): Child => {
-      if (value === null) return h('span.muted', 'not set');
-      return differs && at > 0 && value !== values[0] ? h('mark.extra', value) : value;
-    };
-    const kind = differs ? null : 'muted';
-    const cells = values.map((value, at) => h('td', { class: kind }, cell(value, at)));
-    return [h('th', { scope: 'row', class: kind }, path), ...cells];
-  });
-  const heads = ['Key', ...runs.map((run, at) => runHead(run, at, 'col'))];
-  return table('Configuration', heads, rows, [], { kind: 'config-diff', none: 'The configurations are the same.' });
-}
-
 const OFFERED = 5;
 type SetRuns = (ids: readonly string[]) => void;
-
-function legendItem(run: ComparedRun, at: number, state: CompareState, setRuns: SetRuns): HTMLElement {
-  const others = state.runs.filter((each) => each !== run.id);
-  const first = (): void => setRuns([run.id, ...others]);
-  const best = run.run?.best?.sacrebleu ?? null;
-  return h(
-    'li',
-    swatch(colorOf(at)),
-    h('a', { href: hashOfRun(run.id) }, run.name),
-    at === 0 ? h('span.best', 'baseline') : h('button.chip', { onclick: first }, 'make baseline'),
-    h('span.muted', best === null ? '' : `sacreBLEU ${formatFixed(best, 2)}`),
-    h('button.chip', { 'aria-label': `Remove ${run.name}`, onclick: () => setRuns(others) }, '×'),
-  );
-}
-
-/// The compared runs with their colours, or how to choose some.
-export function legend(runs: readonly ComparedRun[], state: CompareState, setRuns: SetRuns): HTMLElement {
-  const list = h('a', { href: '#/runs' }, 'list');
-  if (runs.length === 0) return h('p', 'Choose the runs to compare: tick them in the ', list, ', or add them here.');
-  const cut = cutText(state.asked);
-  const items = runs.map((run, at) => legendItem(run, at, state, setRuns));
-  return h('div', cut ? h('p.problem', cut) : null, h('ul.run-legend', items));
-}
 
 /// Suggests the newest runs until there are two to compare.
 export function offered(known: readonly Run[], compared: readonly string[], setRuns: SetRuns): Child {

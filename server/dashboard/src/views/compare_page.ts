@@ -1,24 +1,17 @@
 import '../styles/compare.css';
 import * as compare from './compare_data';
 import { ApiError, explain, getAll, getItems } from '../api/client';
-import type { Difference, Run } from '../api/types';
+import type { Checkpoint, Difference, Run } from '../api/types';
 import type { ChartDefinition } from '../charts/definitions';
 import { tickOf } from '../lib/axes';
 import { checkedOf, type Child, h, instead, keep, replaceChildren, saveBlob } from '../lib/dom';
 import { isEval } from '../lib/format';
-import { hashOf, MAX_COMPARED, writeAddress } from '../lib/routes';
+import { hashOf, MAX_RUNS, writeAddress } from '../lib/routes';
 import { Life } from '../lib/work';
 import { type ChartActions, ChartGrid, followPrinting, Toolbar } from './chart_grid';
-import {
-  bestTable,
-  ComparedRun,
-  type CompareState,
-  configTable,
-  differenceList,
-  legend,
-  offered,
-  titleOf,
-} from './compare_data';
+import { ComparedRun, type CompareState, offered, titleOf } from './compare_data';
+import * as groups from './compare_groups';
+import type { Lane } from './compare_groups';
 import { options, Owner, type Page, type Place } from './parts';
 import { addShortcuts } from './site_header';
 
@@ -40,6 +33,11 @@ class ComparePage extends Life {
   private problem = '';
   private csvText = CSV;
   private known: readonly Run[] = [];
+  private lanes: readonly Lane[] = [];
+  private choiceFile: typeof import('./compare_choice') | null = null;
+  private choosing: Promise<void> | null = null;
+  private chosenRun: ComparedRun | null = null;
+  private checkpoint: Checkpoint | null = null; // of the chosen run
   private differences: readonly Difference[] = [];
   private comparedBests = '';
   private revision = 0;
@@ -94,25 +92,28 @@ class ComparePage extends Life {
   }
 
   private render(): Child {
-    const { state, runs, toolbar, charts } = this;
-    const ready = runs.filter(({ run }) => run !== null);
+    const { state, runs, toolbar, charts, lanes } = this;
     const setRuns = (ids: readonly string[]): void => this.setRuns(ids);
-    const setSame = (event: Event): void => {
-      this.state = { ...this.state, same: checkedOf(event) };
-      this.changed();
-    };
     const none = runs.length === 0;
     const known = this.known.map(({ id, name, state: is }) => [id, `${name} · ${is}`] as const);
     const keys = this.offeredKeys().map((value) => h('option', { value }));
-    const over = h('small.muted', 'over all ranks, in the range shown');
-    const same = h('input', { type: 'checkbox', checked: state.same, onchange: setSame });
+    const fold = (event: Event): void => this.set({ fold: checkedOf(event) });
+    const folded = h(
+      'label.tick',
+      h('input', { type: 'checkbox', checked: state.fold, onchange: fold }),
+      ' fold seeds',
+    );
+    const list = h('a', { href: '#/runs' }, 'list');
+    const how = h('p', 'Choose the runs to compare: tick them in the ', list, ', or add them here.');
+    const cut = compare.cutText(state.asked);
+    const loaded = runs.filter(({ run }) => run !== null).length;
     return [
       h('div.list-head', h('h1', 'Compare runs'), h('p.problem', { role: 'alert' }, this.problem)),
       h(
-        'section.card.section',
-        { 'aria-label': 'Compared runs' },
-        h('div', legend(runs, state, setRuns)),
-        h('div', offered(this.known, state.runs, setRuns)),
+        'div.filters',
+        none && how,
+        cut && h('p.problem', cut),
+        offered(this.known, state.runs, setRuns),
         h(
           'div.filters',
           [h('label.visually-hidden', { for: 'add-run' }, 'Add a run'), keep(this.runInput)],
@@ -123,25 +124,82 @@ class ComparePage extends Life {
             [h('label.visually-hidden', { for: 'add-key' }, 'Add a metric'), keep(this.keyInput)],
             h('datalist', { id: 'all-keys' }, keys),
           ),
+          runs.length > 1 && folded,
+          loaded < runs.length && h('span.muted', { role: 'status' }, `${loaded} of ${runs.length} runs loaded`),
         ),
       ),
+      h(
+        'section.card.compare-legend',
+        { 'aria-label': 'Compared runs', hidden: lanes.length === 0 },
+        groups.legend(lanes, state, setRuns),
+      ),
+      h('div', lanes.length > 1 && this.choice()),
       h(
         'div.charted',
         { hidden: none },
         h('div.charted', keep(toolbar.element), h('h2.visually-hidden', 'Charts'), keep(charts.element)),
-        h(
-          'section.card.section',
-          h('h2', 'Best values ', over),
-          h('div', h('div', bestTable(ready, state.keys))),
-          differenceList(ready, this.differences),
-        ),
-        h(
-          'section.card.section',
-          h('div.list-head', h('h2', 'Configuration'), h('label.tick', same, ' include equal keys')),
-          h('div', h('div', configTable(ready, state.same))),
-        ),
+        this.tables(),
       ),
     ];
+  }
+
+  /// Best values and configurations side by side.
+  private tables(): Child {
+    const { lanes, state } = this;
+    const over = h('small.muted', 'over all ranks, in the range shown');
+    const set = (event: Event): void => this.set({ same: checkedOf(event) });
+    const same = h(
+      'label.tick',
+      h('input', { type: 'checkbox', checked: state.same, onchange: set }),
+      ' include equal keys',
+    );
+    return [
+      h(
+        'section.card.section',
+        h('h2', 'Best values ', over),
+        h('div', h('div', groups.bestTable(lanes, state.keys))),
+        groups.differenceList(lanes, this.differences),
+      ),
+      h(
+        'section.card.section',
+        h('div.list-head', h('h2', 'Configuration'), same),
+        h('div', h('div', groups.configTable(lanes, state.same))),
+      ),
+    ];
+  }
+
+  private set(part: Partial<CompareState>): void {
+    this.state = { ...this.state, ...part };
+    this.changed();
+  }
+
+  /// The configurations by their score, and the one to take.
+  private choice(): Child {
+    const file = this.choiceFile;
+    if (!file) {
+      this.choosing ??= import('./compare_choice').then((loaded) => {
+        this.choiceFile = loaded;
+        this.redraw();
+      });
+      this.choosing.catch(() => (this.choosing = null)); // the next draw tries again
+      return null;
+    }
+    const chosen = file.chosenOf(this.lanes);
+    if (chosen && chosen.run !== this.chosenRun) {
+      this.chosenRun = chosen.run;
+      this.checkpoint = null;
+      const take = (checkpoint: Checkpoint | null): void => {
+        this.checkpoint = checkpoint;
+        this.redraw();
+      };
+      void file.bestCheckpoint(chosen.run).then(take, () => undefined);
+    }
+    return h(
+      'section.card.section',
+      h('h2', 'Which one? ', h('small.muted', 'best evaluation of each run, mean ± standard deviation over seeds')),
+      chosen && file.thisOne(chosen, this.checkpoint, (text) => this.place.say(text)),
+      h('div', file.choiceTable(this.lanes)),
+    );
   }
 
   private start(): void {
@@ -157,9 +215,10 @@ class ComparePage extends Life {
   /// Loads runs in parallel. A run that fails to load does not hold up the others and is retried unless it does not exist.
   private async load(runs: readonly ComparedRun[]): Promise<void> {
     const { view } = this.state;
-    const results = await Promise.allSettled(runs.map((run) => run.load(view).finally(() => this.came())));
+    const results = await Promise.allSettled(runs.map((run) => run.loadRun().finally(() => this.came())));
     const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []));
     const missing = runs.filter((_run, at) => results[at]!.status === 'rejected');
+    failures.push(...(await this.loadLines(view, runs)));
     const again = failures.some((error) => !(error instanceof ApiError && error.status === 404));
     this.open(() => {
       const live = this.runs.length === 0 || this.runs.some(({ run }) => run !== null && run.finished_at === null);
@@ -168,6 +227,14 @@ class ComparePage extends Life {
       else this.place.status(live ? 'live' : 'finished', live ? 'live' : 'all ended');
       if (again) this.later(LIVE_MS, () => void this.load(missing.filter((run) => this.runs.includes(run))))();
     })();
+  }
+
+  /// Loads what the lines of these runs, and of others that have lines now, need. Returns the failures.
+  private async loadLines(view: CompareState['view'], runs: readonly ComparedRun[]): Promise<unknown[]> {
+    this.group();
+    const due = groups.drawnRuns(this.lanes).filter((run) => !run.drawn || runs.includes(run));
+    const results = await Promise.allSettled(due.map((run) => run.loadLines(view).finally(() => this.came())));
+    return results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []));
   }
 
   private async refresh(): Promise<void> {
@@ -181,7 +248,7 @@ class ComparePage extends Life {
 
   /// Asks for the differences of the best validations where they may have changed.
   private async compareBests(): Promise<void> {
-    const ready = this.runs.filter(({ run }) => run !== null);
+    const ready = groups.drawnLanes(this.lanes).map(({ runs }) => runs[0]!);
     const bests = compare.bestsOf(ready);
     if (bests === this.comparedBests) return;
     this.comparedBests = bests;
@@ -197,7 +264,6 @@ class ComparePage extends Life {
   }
 
   private came(): void {
-    void this.compareBests();
     this.redraw();
   }
 
@@ -223,16 +289,22 @@ class ComparePage extends Life {
     const remove = (): void => this.setKeys(this.state.keys.filter((each) => each !== key));
     return {
       ...{ id: key, title, unit: '', keys: () => [], axisFormat: tickOf(key) },
-      data: ({ runs }, view) => compare.compareLines(runs, key, view),
+      data: ({ lanes }, view) => groups.laneLines(lanes, key, view),
       tools: h('button.chip', { title: 'remove', 'aria-label': `Remove ${title}`, onclick: remove }, '×'),
     };
   }
 
+  private group(): void {
+    const ready = this.runs.filter(({ run }) => run !== null);
+    this.lanes = groups.lanesOf(ready, this.state.fold);
+  }
+
   private drawNow(): void {
+    this.group();
+    void this.compareBests();
     this.body.draw();
     const { view } = this.state;
-    const ready = this.runs.filter(({ run }) => run !== null);
-    const full = compare.fullRange(ready, this.state.keys, view);
+    const full = compare.fullRange(groups.drawnRuns(this.lanes), this.state.keys, view);
     this.charts.draw(view.range ?? full, full);
   }
 
@@ -250,7 +322,7 @@ class ComparePage extends Life {
 
   private setRuns(ids: readonly string[]): void {
     const present = new Map(this.runs.map((run) => [run.id, run]));
-    this.state = { ...this.state, runs: ids.slice(0, MAX_COMPARED), asked: Math.min(ids.length, MAX_COMPARED) };
+    this.state = { ...this.state, runs: ids.slice(0, MAX_RUNS), asked: Math.min(ids.length, MAX_RUNS) };
     this.runs = this.state.runs.map((id) => present.get(id) ?? this.makeRun(id));
     this.changed();
     void this.load(this.runs.filter(({ run }) => run === null));
@@ -260,7 +332,7 @@ class ComparePage extends Life {
     this.state = { ...this.state, keys };
     this.changed();
     const { view } = this.state;
-    const loading = this.runs.map((run) => run.series.loadMissing(run.window(view)));
+    const loading = groups.drawnRuns(this.lanes).map((run) => run.series.loadMissing(run.window(view)));
     void Promise.allSettled(loading).then(() => this.came());
   }
 
@@ -268,7 +340,7 @@ class ComparePage extends Life {
     const text = this.runInput.value.trim();
     const run = this.known.find(({ id, name }) => id === text || name === text);
     if (!run) return this.complain(text ? `no run is called “${text}”` : '');
-    if (this.runs.length >= MAX_COMPARED) return this.complain(`at most ${MAX_COMPARED} runs can be compared`);
+    if (this.runs.length >= MAX_RUNS) return this.complain(`at most ${MAX_RUNS} runs can be compared`);
     this.runInput.value = '';
     this.complain('');
     if (!this.state.runs.includes(run.id)) this.setRuns([...this.state.runs, run.id]);
@@ -289,7 +361,9 @@ class ComparePage extends Life {
     };
     try {
       const { comparisonCsv } = await import('../data/export');
-      const blob = await comparisonCsv(this.runs, keys, (done, all) => say(`CSV: ${done} of ${all} series`));
+      const blob = await comparisonCsv(groups.drawnRuns(this.lanes), keys, (done, all) =>
+        say(`CSV: ${done} of ${all} series`),
+      );
       saveBlob(blob, keys.length === 1 ? `comparison-${keys[0]!.replace(/\W+/g, '-')}.csv` : 'comparison.csv');
     } catch (error) {
       this.complain(`no CSV: ${explain(error)}`);

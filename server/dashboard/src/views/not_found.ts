@@ -1,22 +1,11 @@
+import '../styles/list.css';
+import { editDistance } from '../lib/nearest';
 import { explain, getAll, request } from '../api/client';
 import { forgetToken, KEPT_DAYS, setToken, tryToken } from '../api/session';
 import type { Run } from '../api/types';
 import { h, instead, replaceChildren, setText } from '../lib/dom';
 import { hashOfRun } from '../lib/routes';
 import type { Page, Place, Status } from './parts';
-
-/// The edit distance (Levenshtein) of two texts.
-export function editDistance(left: string, right: string): number {
-  let row = Array.from({ length: right.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= left.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= right.length; j += 1) {
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (left[i - 1] === right[j - 1] ? 0 : 1)));
-    }
-    row = next;
-  }
-  return row[right.length]!;
-}
 
 /// 0 for equal texts, 1 if one contains the other, more for each edit; null if they are not similar.
 function unlikeness(sought: string, text: string): number | null {

@@ -1,6 +1,6 @@
 import { BASE, explain } from '../api/client';
 import type { Artifact, Run } from '../api/types';
-import { type Child, h, patchChildren, setText, swatch, tinted } from '../lib/dom';
+import { type Child, h, patchChildren, swatch, tinted } from '../lib/dom';
 import { formatDuration } from '../lib/format';
 import { staleForMs } from '../data/runs';
 import { Life, oneAtATime } from '../lib/work';
@@ -88,39 +88,6 @@ export class Owner extends Life {
   });
 }
 
-/// A section that is folded at first. Its code and data are fetched when the user opens it.
-export class Fold extends Life {
-  readonly element: HTMLDetailsElement;
-  private readonly problem = h('p.problem', { role: 'alert' });
-  private owner: Owner | null = null;
-
-  constructor(title: string, fetch: () => Promise<Maker>, open = false) {
-    super();
-    const fill = oneAtATime(
-      async () => {
-        if (this.owner) return this.owner.load();
-        const owner = new Owner(await fetch(), 'div.lab');
-        this.atEnd(() => owner.close());
-        await owner.begin();
-        this.owner = owner;
-        setText(this.problem, '');
-        this.element.append(owner.element);
-      },
-      (error) => setText(this.problem, `Not loaded: ${explain(error)}; close and open the section to try again.`),
-    );
-    this.refresh = () => this.element.open && fill();
-    this.element = h(
-      'details.card.section',
-      { open, ontoggle: () => this.refresh() },
-      h('summary', h('h2', title)),
-      this.problem,
-    );
-  }
-
-  /// Fetches the data again if the section is open.
-  readonly refresh: () => void;
-}
-
 /// A line that tells what was done, for screen readers too.
 export const status = (text: string): HTMLElement => h('p.muted', { role: 'status' }, text);
 
@@ -197,19 +164,6 @@ export function table(
   );
 }
 
-/// `about`: explanation below the title; `typed`: text to type before confirming, against mistakes.
-export type Question = {
-  title: string;
-  about?: string;
-  fields?: Child;
-  confirm: string;
-  danger?: boolean;
-  typed?: string;
-};
-
-export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
-  h('label.choice', h('input', { type: 'radio', name, value, checked }), ` ${text}`);
-
 /// Shows a modal dialog, which is gone when it is closed.
 export function showDialog(spec: `dialog.${string}`, title: string, content: Child, onclose?: () => void): void {
   const dialog = h(spec, { 'aria-labelledby': title }, content);
@@ -223,29 +177,3 @@ export function showDialog(spec: `dialog.${string}`, title: string, content: Chi
 
 /// Closes the dialog that the event is in.
 export const closeDialog = (event: Event): void => (event.currentTarget as Element).closest('dialog')?.close();
-
-/// Asks in a modal dialog. Resolves to the filled-in form, or null if the user cancels.
-export const ask = ({ title, about, fields, confirm, danger, typed }: Question): Promise<FormData | null> =>
-  new Promise((resolve) => {
-    const kind = danger ? 'button.chip.danger' : 'button.chip.primary';
-    const button = h(kind, { type: 'submit', disabled: typed !== undefined }, confirm);
-    const compare = (event: Event): void => {
-      button.disabled = (event.target as HTMLInputElement).value.trim() !== typed!.trim();
-    };
-    const more = { type: 'text', autocomplete: 'off', spellcheck: 'false', oninput: compare };
-    const form = h(
-      'form',
-      { method: 'dialog', onsubmit: () => resolve(new FormData(form)) },
-      h('h2', { id: 'ask-title' }, title),
-      about ? h('p.muted', about) : null,
-      fields,
-      typed !== undefined &&
-        h(
-          'label.field',
-          h('span', 'Type ', h('strong', typed), ' to confirm '),
-          h('input', { name: 'typed', ...more }),
-        ),
-      h('p.ask-buttons', h('button.chip', { onclick: closeDialog }, 'Cancel'), button),
-    );
-    showDialog('dialog.ask', 'ask-title', form, () => resolve(null));
-  });

@@ -1,10 +1,129 @@
-import { getTagged, sendJson } from '../api/client';
+import '../styles/sections.css';
+import { explain, getTagged, outcome, sendJson } from '../api/client';
 import type { Run } from '../api/types';
 import type { RunData } from '../data/run_data';
-import { type Child, h } from '../lib/dom';
+import { type Child, h, instead, setText } from '../lib/dom';
 import { formatCount } from '../lib/format';
-import { ask, choice, options, type Question } from './parts';
+import { closeDialog, options, showDialog } from './parts';
 import type { ActionId } from './run_summary';
+
+/// `about`: explanation below the title; `typed`: text to type before confirming, against mistakes.
+export type Question = {
+  title: string;
+  about?: string;
+  fields?: Child;
+  confirm: string;
+  danger?: boolean;
+  typed?: string;
+};
+
+export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
+  h('label.choice', h('input', { type: 'radio', name, value, checked }), ` ${text}`);
+
+/// Asks in a modal dialog. Resolves to the filled-in form, or null if the user cancels.
+export const ask = ({ title, about, fields, confirm, danger, typed }: Question): Promise<FormData | null> =>
+  new Promise((resolve) => {
+    const kind = danger ? 'button.chip.danger' : 'button.chip.primary';
+    const button = h(kind, { type: 'submit', disabled: typed !== undefined }, confirm);
+    const compare = (event: Event): void => {
+      button.disabled = (event.target as HTMLInputElement).value.trim() !== typed!.trim();
+    };
+    const more = { type: 'text', autocomplete: 'off', spellcheck: 'false', oninput: compare };
+    const form = h(
+      'form',
+      { method: 'dialog', onsubmit: () => resolve(new FormData(form)) },
+      h('h2', { id: 'ask-title' }, title),
+      about ? h('p.muted', about) : null,
+      fields,
+      typed !== undefined &&
+        h(
+          'label.field',
+          h('span', 'Type ', h('strong', typed), ' to confirm '),
+          h('input', { name: 'typed', ...more }),
+        ),
+      h('p.ask-buttons', h('button.chip', { onclick: closeDialog }, 'Cancel'), button),
+    );
+    showDialog('dialog.ask', 'ask-title', form, () => resolve(null));
+  });
+
+/// Parses labels: "team=mt, trial".
+export function parseLabels(text: string): Record<string, string> {
+  const parts = text.split(',').map((part) => part.trim());
+  return Object.fromEntries(
+    parts.filter(Boolean).map((part) => {
+      const at = part.indexOf('=');
+      return at < 0 ? [part, ''] : [part.slice(0, at).trim(), part.slice(at + 1).trim()];
+    }),
+  );
+}
+
+/// The labels as parseLabels() reads them.
+export const labelsText = (labels: Readonly<Record<string, string>>): string =>
+  Object.entries(labels)
+    .map(([key, value]) => (value ? `${key}=${value}` : key))
+    .join(', ');
+
+/// The run's page while name, labels and notes are edited: the form in the place of its title, and what takes a change back.
+interface Edited {
+  form: HTMLElement | null;
+  undo: (() => void) | null;
+  say: (text: string) => void;
+  changed: () => void; // fetches the run again
+}
+
+/// Shows a form for name, labels and notes in the place of a run's title. A run that was changed elsewhere meanwhile is not overwritten.
+export async function editRun(run: string, page: Edited): Promise<void> {
+  const { value: before, etag } = await getTagged<Run>(`/runs/${run}`);
+  const ended = (said: string, undo: (() => void) | null): void => {
+    Object.assign(page, { form: null, undo });
+    page.say(said);
+    page.changed();
+  };
+  const takeBack = (): void => {
+    const { name: old, labels: had, notes: text } = before;
+    const sent = sendJson('PATCH', `/runs/${run}`, { name: old, labels: had, notes: text });
+    void outcome(sent, 'Name, labels and notes are as before.', 'Not taken back').then((said) => ended(said, null));
+  };
+  const problem = h('p.problem', { role: 'alert' });
+  const field = (label: string, input: HTMLElement): Child => h('label', h('span.muted', label), input);
+  const name = h('input', { type: 'text', value: before.name, required: true, maxlength: 200, autocomplete: 'off' });
+  const labels = h('input', {
+    type: 'text',
+    value: labelsText(before.labels),
+    placeholder: 'team=mt, trial',
+    autocomplete: 'off',
+  });
+  const notes = h('textarea', { rows: 3 }, before.notes);
+  const save = async (): Promise<void> => {
+    const body = { name: name.value.trim(), labels: parseLabels(labels.value), notes: notes.value.trim() };
+    try {
+      await sendJson('PATCH', `/runs/${run}`, body, { ifMatch: etag });
+    } catch (error) {
+      return setText(problem, `Not saved: ${explain(error)}`);
+    }
+    ended('Saved.', takeBack);
+  };
+  const form = h(
+    'form.run-edit',
+    {
+      'aria-label': 'Name, labels and notes',
+      onsubmit: instead(() => void save()),
+      onkeydown: (event: KeyboardEvent) => event.key === 'Escape' && ended('', null),
+    },
+    field('Name', name),
+    field('Labels', labels),
+    field('Notes', notes),
+    h(
+      'span.group',
+      h('button.chip.primary', { type: 'submit' }, 'Save'),
+      h('button.chip', { onclick: () => ended('', null) }, 'Cancel'),
+    ),
+    problem,
+  );
+  page.form ??= form;
+  page.say('');
+  name.focus();
+}
 
 type Action = Question & { body?: (form: FormData) => Record<string, unknown>; done: string };
 

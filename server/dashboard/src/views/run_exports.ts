@@ -3,7 +3,8 @@ import type { Checkpoint, Export, NewExport } from '../api/types';
 import { endOf, exportsOf, FORMATS, isUnderWay, progressOf, titleOf } from '../data/exports';
 import { type Child, h, setText, valueOf } from '../lib/dom';
 import { formatBytes, formatCount } from '../lib/format';
-import { ask, type Maker, options, Owner } from './parts';
+import { type Maker, options, Owner } from './parts';
+import { ask } from './run_ask';
 
 const POLL_MS = 1000;
 const NAMES = Object.entries(FORMATS).map(([format, { name }]): [string, string] => [format, name]);

@@ -336,7 +336,12 @@ export function report({ data }: RunContext, owner: Owner): Section {
     },
     inputs: () => [html],
     render: () => [
-      h('p', h('button', { onclick: save }, 'Save as a file'), ' ', h('button', { onclick: again }, 'Make it again')),
+      h(
+        'p',
+        h('button.chip', { onclick: save }, 'Save as a file'),
+        ' ',
+        h('button.chip', { onclick: again }, 'Make it again'),
+      ),
       status(owner.said),
       h('div.report', answers),
     ],

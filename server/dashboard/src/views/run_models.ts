@@ -5,6 +5,7 @@ import type { RunData } from '../data/run_data';
 import { type Child, copyText, h, keep, valueOf } from '../lib/dom';
 import { formatBytes, formatCount, formatFixed, formatLoss, formatPercent, formatTime } from '../lib/format';
 import { setName } from '../data/runs';
+import { hashOf, queryOf } from '../lib/routes';
 import { badge, labelled, type Owner, type Section, status, table } from './parts';
 import { RunExports } from './run_exports';
 import type { RunContext } from './run_sections';
@@ -272,6 +273,50 @@ export function checkpoints({ data, reload }: RunContext, owner: Owner): Section
         status(owner.said),
         exports.offline && keep(exports.offline.element),
       ];
+    },
+  };
+}
+
+/// The next steps after a run that has succeeded, as the terminal says it: use the model, read the report, train longer.
+export function nextSteps({ data, showTab }: RunContext, owner: Owner): Section {
+  const translate = async (): Promise<void> => {
+    await showTab('checkpoints');
+    const field = document.querySelector<HTMLElement>('#translate-text');
+    field?.focus();
+    field?.scrollIntoView({ block: 'center' });
+  };
+  const copy = async (checkpoint: Checkpoint): Promise<string> => {
+    const command = `${downloadCommand(location.origin, data.id, checkpoint.id)} && nmt translate --checkpoint ${checkpoint.name}`;
+    return (await copyText(command)) ? `Copied: ${command}` : command;
+  };
+  const button = (text: string, onclick: () => void): HTMLElement => h('button.chip', { onclick }, text);
+  const withModel = (model: Checkpoint): Child => [
+    button('Translate a sentence', () => void translate()),
+    h(
+      'a.chip',
+      { href: `${BASE}/checkpoints/${model.id}/archive.tar`, download: `${model.name}.tar` },
+      `Download its ${model === data.bestCheckpoint ? 'best' : 'newest'} checkpoint, ${formatBytes(model.bytes)}`,
+    ),
+    button('Copy the command to translate in a terminal', () => void owner.act(() => copy(model))),
+  ];
+  return {
+    inputs: () => [data.run?.state, data.run?.progress.end, data.bestCheckpoint, data.checkpoints[0], may('operate')],
+    render: () => {
+      if (data.run?.state !== 'succeeded') return null;
+      const model = data.bestCheckpoint ?? data.checkpoints[0];
+      const longer = queryOf({ from: data.id, checkpoint: data.checkpoints[0]?.id });
+      return h(
+        'section.card.section',
+        { 'aria-label': 'What comes next' },
+        h(
+          'div.filters',
+          h('h2', 'What comes next'),
+          model && withModel(model),
+          button('Read the report', () => void showTab('report')),
+          may('operate') && h('a.chip', { href: hashOf('submit', longer) }, 'Train longer …'),
+        ),
+        status(owner.said),
+      );
     },
   };
 }

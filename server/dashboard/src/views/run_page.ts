@@ -4,8 +4,17 @@ import { EventStream, type StreamState } from '../api/stream';
 import { type ChartDefinition, CHARTS, LINK } from '../charts/definitions';
 import { ALL_PARTS, type Part, partsOf, RunData } from '../data/run_data';
 import { xValue } from '../lib/axes';
-import { h, instead, replaceChildren, setText } from '../lib/dom';
-import { hashOfRun, type ViewState, writeAddress } from '../lib/routes';
+import { h, instead, keep, patchChildren, replaceChildren, setText } from '../lib/dom';
+import {
+  defaultView,
+  hashOfRun,
+  RUN_TABS,
+  type RunTab,
+  tabOf,
+  tabsOf,
+  type ViewState,
+  writeAddress,
+} from '../lib/routes';
 import { isLive, isSettled, percentDone, staleForMs } from '../data/runs';
 import { Life, Refresher } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf, followPrinting, type Printable, Toolbar } from './chart_grid';
@@ -22,7 +31,8 @@ const RARE_MS = 30_000; // polling of new keys
 const AGAIN_MS = 2000; // delay before a failed start is repeated
 const REST_MS = 8000; // delay before the rest of the page is prefetched
 const REST_SERIES = 64;
-const AHEAD_PX = 500; // sections below the charts are fetched at this distance from the window
+const AHEAD_PX = 500; // all metrics, below the charts, are fetched at this distance from the window
+const ARTIFACTS = ['inside', 'report'] as const; // tabs that show artifacts, or what an end changes
 const FIRST_CHARTS = 6; // those whose series are loaded before any chart is in view
 type Range = [number, number];
 type SectionsFile = typeof import('./run_sections');
@@ -56,6 +66,11 @@ class RunPage extends Life {
   private readonly actions: RunActions;
   private readonly chartActions: ChartActions;
   private readonly below = h('div.below');
+  private readonly next = h('div.next');
+  private readonly tabs = h('nav.tabs', { 'aria-label': 'Sections of the run' });
+  private readonly others = h('div.others'); // the panels of the other tabs
+  private chartPanel = h('div');
+  private tab: RunTab = 'charts';
   private readonly problem = h('p.problem', { role: 'alert' });
   private sections: Promise<RunSections> | null = null;
   private sectionsFile: SectionsFile | null = null;
@@ -97,7 +112,7 @@ class RunPage extends Life {
     this.charts = new ChartGrid('Charts', chartsOf(this.data), view, this.chartActions);
     const changed = (): void => {
       this.refresher.ask(['run', 'transitions', 'checkpoints']);
-      this.shown?.refreshArtifacts();
+      this.shown?.reload(ARTIFACTS);
     };
     this.actions = new RunActions(this.data, changed, () => this.drawFacts());
     this.summary = this.summaryPart();
@@ -130,12 +145,20 @@ class RunPage extends Life {
     const live = (): boolean => isLive(data.run!, data.runAtMs, Date.now());
     const second = (): number => Math.floor(Date.now() / 1000);
     return new Owner(() => ({
-      inputs: () => [data.revision, second(), this.view.smoothing, live(), may('operate'), actions.answer],
+      inputs: () => [
+        data.revision,
+        second(),
+        this.view.smoothing,
+        live(),
+        may('operate'),
+        actions.answer,
+        actions.form,
+      ],
       render: () =>
         h(
           'section.run-header',
           { 'aria-label': 'Summary' },
-          h('div.run-head', runTitle(data, Date.now()), actions.render()),
+          h('div.run-head', actions.form ? keep(actions.form) : runTitle(data, Date.now()), actions.render()),
           healthBand(data.run!.health, data.verdict, live(), actions.resume),
           runTiles(data, Date.now()),
         ),
@@ -147,7 +170,10 @@ class RunPage extends Life {
   }
 
   private shortcuts(): () => void {
-    const search = instead(() => void this.showSections().then((sections) => sections.searchMetrics()));
+    const search = instead(() => {
+      void this.showTab('charts');
+      void this.showSections().then(({ metrics }) => metrics.focus());
+    });
     return addShortcuts('A run', [
       { keys: ['/'], what: 'search all metrics', run: search },
       { keys: ['0'], what: 'show the whole run', run: () => this.zoom(null) },
@@ -185,11 +211,38 @@ class RunPage extends Life {
   private mount(): void {
     const heading = h('h2.visually-hidden', 'Charts');
     const charts = h('div.charted', this.toolbar.element, heading, this.charts.element);
-    replaceChildren(this.place.root, this.summary.element, charts, this.below);
+    this.chartPanel = h('div.tab-panel', charts, this.below);
+    replaceChildren(this.place.root, this.summary.element, this.next, this.tabs, this.chartPanel, this.others);
+    this.tab = tabOf(this.view, this.data.run!);
     this.charts.arrange(this.offered());
     this.remember();
+    void this.showTab(this.tab);
     this.drawFacts();
     this.follow();
+  }
+
+  private async showTab(tab: RunTab): Promise<void> {
+    const chosen = tab !== this.tab;
+    this.tab = tab;
+    if (chosen) this.view.tab = tab;
+    this.chartPanel.classList.toggle('shown', tab === 'charts');
+    this.drawTabs();
+    if (chosen) this.viewChanged();
+    if (tab !== 'charts' || this.shown) (await this.showSections()).show(this.tab);
+  }
+
+  private drawTabs(): void {
+    const run = this.data.run!;
+    const link = (tab: RunTab): HTMLElement => {
+      const follow = (event: MouseEvent): void => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a tab of the browser's
+        event.preventDefault();
+        void this.showTab(tab);
+      };
+      const href = hashOfRun(run.id, { ...defaultView(), tab });
+      return h('a', { href, 'aria-current': tab === this.tab && 'true', onclick: follow }, RUN_TABS[tab]);
+    };
+    patchChildren(this.tabs, tabsOf(Boolean(run.finished_at)).map(link));
   }
 
   private follow(): void {
@@ -198,8 +251,8 @@ class RunPage extends Life {
       this.data.id,
       ({ event }) => {
         this.refresher.ask(partsOf(event));
-        if (event === 'log' || event === 'reset') this.shown?.loadLog();
-        if (event === 'artifact' || event === 'state' || event === 'reset') this.shown?.refreshArtifacts();
+        if (event === 'log' || event === 'reset') this.shown?.reload(['log']);
+        if (event === 'artifact' || event === 'state' || event === 'reset') this.shown?.reload(ARTIFACTS);
       },
       (state) => {
         this.streamState = state;
@@ -214,7 +267,7 @@ class RunPage extends Life {
     this.atEnd(() => stream.close());
   }
 
-  /// Loads the sections below the charts when the user scrolls near or asks for them.
+  /// Loads the other tabs when the user opens one, or scrolls to the end of the charts.
   private showSections(): Promise<RunSections> {
     return (this.sections ??= fetchSections().then((file) => this.buildSections(file)));
   }
@@ -228,13 +281,15 @@ class RunPage extends Life {
       reload: (parts) => this.refresher.ask(parts),
       requestTrace: () => void this.actions.act('trace'),
       remember: this.remember,
+      showTab: (tab) => this.showTab(tab),
     });
     this.shown = sections;
     this.atEnd(() => sections.close());
     this.open(() => {
-      replaceChildren(this.below, sections.elements);
+      replaceChildren(this.below, sections.metrics.element);
+      replaceChildren(this.others, sections.element);
+      replaceChildren(this.next, sections.next.element);
       this.drawFacts();
-      sections.loadLog();
     })();
     return sections;
   }
@@ -248,21 +303,21 @@ class RunPage extends Life {
   private forPaper(): Printable {
     return {
       begin: () => {
-        if (this.sectionsFile) this.buildSections(this.sectionsFile);
+        if (this.sectionsFile) this.buildSections(this.sectionsFile).showAll();
         this.charts.mountAll();
         this.drawChartsNow(true);
         this.grids().forEach((grid) => grid.fit());
       },
       end: () => this.charts.release(),
       load: async () => {
-        await this.showSections();
+        (await this.showSections()).showAll();
         await this.fetchRest(Infinity);
       },
     };
   }
 
   private grids(): ChartGrid<RunData>[] {
-    return this.shown ? [this.charts, this.shown.grid] : [this.charts];
+    return this.shown ? [this.charts, this.shown.metrics.grid] : [this.charts];
   }
 
   private async refresh(parts: ReadonlySet<Part>): Promise<void> {
@@ -287,6 +342,8 @@ class RunPage extends Life {
     const live = isLive(run, runAtMs, Date.now());
     document.title = [live ? percentDone(run) : '', run.name || run.id, 'Babelring'].filter(Boolean).join(' · ');
     this.summary.draw();
+    this.drawTabs();
+    if (run.state === 'succeeded') void this.showSections();
     this.shown?.update();
     this.charts.arrange(this.offered());
     this.toolbar.update();

@@ -1,16 +1,19 @@
 import '../styles/sections.css';
+import { explain } from '../api/client';
 import { anyChart } from '../charts/definitions';
 import type { Part, RunData } from '../data/run_data';
 import { h, setText, valueOf } from '../lib/dom';
 import { formatCount, formatSignificant } from '../lib/format';
-import type { ViewState } from '../lib/routes';
-import { Life } from '../lib/work';
+import type { RunTab, ViewState } from '../lib/routes';
+import { Life, oneAtATime } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf } from './chart_grid';
-import { Fold, labelled, Owner, type Section } from './parts';
+import { labelled, Owner, type Section } from './parts';
 import { configuration, history, log } from './run_history';
-import { checkpoints, evaluations } from './run_models';
+import { checkpoints, evaluations, nextSteps } from './run_models';
 import { ranks } from './run_ranks';
 import { translation } from './run_translate';
+
+const AGAIN_MS = 5000; // until a section that could not be loaded is tried again
 
 /// Shared by the sections of a run's page with it.
 export interface RunContext {
@@ -20,80 +23,146 @@ export interface RunContext {
   reload: (parts: readonly Part[]) => void; // fetches these parts again after a change
   requestTrace: () => void; // asks the user for a trace of the next updates
   remember: () => void; // writes the view into the address
+  showTab: (tab: RunTab) => Promise<void>;
 }
 
 type Make = (run: RunContext, owner: Owner) => Section;
 
-/// A section of the page: made at once, or folded, with code and data that are fetched when the user opens it. `loads`: it has data of
-/// its own that depend on those of the page.
-type PagePart = { title: string; make?: Make; fetch?: () => Promise<Make>; spec?: `div.${string}`; loads?: boolean };
+/// A section of a tab: made at once, or with code that is fetched when its tab is first shown. `loads`: it has data of its own that
+/// depend on those of the page.
+type TabPart = { title: string; make?: Make; fetch?: () => Promise<Make>; spec?: `div.${string}`; loads?: boolean };
 
-const PARTS: readonly PagePart[] = [
-  { title: 'Ranks', make: ranks, spec: 'div.ranks', loads: true },
-  { title: 'Inside an update', fetch: async () => (await import('./run_lab')).traces },
-  { title: 'Parameters', fetch: async () => (await import('./run_lab')).parameters },
-  { title: 'Probes', fetch: async () => (await import('./run_probes')).probes },
-  { title: 'What if', fetch: async () => (await import('./run_what_if')).whatIf },
-  { title: 'Report', fetch: async () => (await import('./run_lab')).report },
-  { title: 'Evaluations', make: evaluations, spec: 'div.evaluations', loads: true },
-  { title: 'Checkpoints', make: checkpoints, loads: true },
-  { title: 'Translate a sentence', make: translation },
-  { title: 'Alerts and history', make: history, spec: 'div.history' },
-  { title: 'Log', make: log },
-  { title: 'Configuration', make: configuration },
-];
+const PARTS: Record<Exclude<RunTab, 'charts'>, readonly TabPart[]> = {
+  report: [{ title: 'Report', fetch: async () => (await import('./run_lab')).report }],
+  translations: [{ title: 'Evaluations', make: evaluations, spec: 'div.evaluations', loads: true }],
+  checkpoints: [
+    { title: 'Checkpoints', make: checkpoints, loads: true },
+    { title: 'Translate a sentence', make: translation },
+  ],
+  ranks: [{ title: 'Ranks', make: ranks, spec: 'div.ranks', loads: true }],
+  inside: [
+    { title: 'Inside an update', fetch: async () => (await import('./run_lab')).traces },
+    { title: 'Parameters', fetch: async () => (await import('./run_lab')).parameters },
+    { title: 'Probes', fetch: async () => (await import('./run_probes')).probes },
+  ],
+  whatif: [{ title: 'What if', fetch: async () => (await import('./run_what_if')).whatIf }],
+  log: [
+    { title: 'Alerts and history', make: history, spec: 'div.history' },
+    { title: 'Log', make: log },
+  ],
+  config: [{ title: 'Configuration', make: configuration }],
+};
 
-/// The sections of a run's page below its charts. Fetched as a separate file when the user scrolls near.
-export class RunSections extends Life {
-  readonly elements: HTMLElement[] = [];
-  readonly grid: ChartGrid<RunData>; // the charts of all metrics
+type PanelId = keyof typeof PARTS;
+
+/// The sections of one tab, made when it is first shown.
+class Panel extends Life {
+  readonly element = h('div.tab-panel');
   private readonly owners = new Map<string, Owner>(); // by title
-  private readonly folds: Fold[] = [];
-  private readonly metrics: AllMetrics;
 
-  constructor(private readonly run: RunContext) {
+  constructor(
+    private readonly run: RunContext,
+    private readonly parts: readonly TabPart[],
+  ) {
     super();
-    PARTS.forEach((part) => this.add(part));
-    this.metrics = new AllMetrics(run);
-    this.grid = this.metrics.grid;
-    this.elements.push(this.metrics.element);
-    const closing = [...this.owners.values(), ...this.folds, this.grid];
-    this.atEnd(...closing.map((part) => () => part.close()));
+    parts.forEach((part) => this.add(part));
   }
 
-  private add({ title, make, fetch, spec }: PagePart): void {
+  private add({ title, make, fetch, spec }: TabPart): void {
     const made = (each: Make) => (owner: Owner) => each(this.run, owner);
+    const heading = h(this.parts.length > 1 ? 'h2' : 'h2.visually-hidden', title);
+    const card = h('section.card.section', heading);
+    this.element.append(card);
     if (make) {
-      const owner = new Owner(made(make), spec);
-      this.owners.set(title, owner);
-      // The box to translate a sentence stands with the checkpoints.
-      if (make === translation) this.elements.at(-1)!.append(h('h3', title), owner.element);
-      else this.elements.push(h('section.card.section', h('h2', title), owner.element));
-    } else {
-      const isOpen = title === 'What if' && this.run.view.whatIf !== '';
-      const fold = new Fold(title, async () => made(await fetch!()), isOpen);
-      this.folds.push(fold);
-      this.elements.push(fold.element);
+      const owner = this.own(title, new Owner(made(make), spec));
+      return card.append(owner.element);
     }
+    const problem = h('p.problem', { role: 'alert' });
+    const start = async (): Promise<void> => {
+      const owner = new Owner(made(await fetch!()), 'div.lab');
+      await owner.begin();
+      setText(problem, '');
+      card.append(this.own(title, owner).element);
+    };
+    const again = this.later(AGAIN_MS, () => begin());
+    const begin = oneAtATime(start, (error) => {
+      setText(problem, `Not loaded: ${explain(error)}`);
+      again();
+    });
+    card.append(problem);
+    begin();
+  }
+
+  private own(title: string, owner: Owner): Owner {
+    this.owners.set(title, owner);
+    this.atEnd(() => owner.close());
+    return owner;
   }
 
   update(): void {
-    this.owners.forEach((owner) => owner.draw());
-    for (const { title, loads } of PARTS) if (loads) this.owners.get(title)!.load();
-    this.metrics.update();
+    for (const { title, make, loads } of this.parts) {
+      if (make) this.owners.get(title)!.draw();
+      if (loads) this.owners.get(title)!.load();
+    }
   }
 
-  loadLog(): void {
-    this.owners.get('Log')!.load();
+  /// Fetches again what the sections show of the log or of artifacts.
+  reload(): void {
+    for (const { title, fetch } of this.parts) if (fetch || title === 'Log') this.owners.get(title)?.load();
+  }
+}
+
+/// The tabs of a run's page but its charts, and the charts of all metrics. Fetched as a separate file.
+export class RunSections extends Life {
+  readonly element = h('div.others');
+  readonly metrics: AllMetrics;
+  readonly next: Owner; // what comes after a run that has succeeded
+  private readonly panels = new Map<PanelId, Panel>();
+  private shown: PanelId | null = null;
+
+  constructor(private readonly run: RunContext) {
+    super();
+    this.metrics = new AllMetrics(run);
+    this.next = new Owner((owner) => nextSteps(run, owner));
+    this.atEnd(
+      () => this.metrics.grid.close(),
+      () => this.next.close(),
+    );
   }
 
-  /// Fetches what open sections show of artifacts again.
-  refreshArtifacts(): void {
-    this.folds.forEach((fold) => fold.refresh());
+  /// Shows the panel of the tab; of the charts none.
+  show(tab: RunTab): void {
+    this.shown = tab === 'charts' ? null : tab;
+    if (this.shown) this.panelOf(this.shown).reload();
+    this.panels.forEach(({ element }, id) => element.classList.toggle('shown', id === this.shown));
+    this.update();
   }
 
-  searchMetrics(): void {
-    this.metrics.focus();
+  /// Makes and updates all panels whose code is here, for paper.
+  showAll(): void {
+    const ids = (Object.keys(PARTS) as PanelId[]).filter((id) => PARTS[id].every(({ make }) => make));
+    ids.forEach((id) => this.panelOf(id).update());
+  }
+
+  private panelOf(id: PanelId): Panel {
+    const present = this.panels.get(id);
+    if (present) return present;
+    const panel = new Panel(this.run, PARTS[id]);
+    this.panels.set(id, panel);
+    this.element.append(panel.element);
+    this.atEnd(() => panel.close());
+    return panel;
+  }
+
+  update(): void {
+    this.next.draw();
+    if (this.shown) this.panels.get(this.shown)!.update();
+    else this.metrics.update();
+  }
+
+  /// Fetches the log, or artifacts, again where they are shown.
+  reload(tabs: readonly PanelId[]): void {
+    if (this.shown && tabs.includes(this.shown)) this.panels.get(this.shown)!.reload();
   }
 }
 

@@ -297,11 +297,13 @@ export function actionsOf(run: { state: string } & Partial<Pick<Run, Decisive>>)
 /// Buttons that control the run, each with a confirmation. Shows only those that the token and the run's state allow.
 export class RunActions {
   answer = '';
+  form: HTMLElement | null = null; // edits name, labels and notes, in the place of the title
+  undo: (() => void) | null = null; // takes the newest change back
 
   /// `changed`: the run is another one now; `told`: the answer is.
   constructor(
     private readonly data: RunData,
-    private readonly changed: () => void,
+    readonly changed: () => void,
     private readonly told: () => void,
   ) {}
 
@@ -309,7 +311,10 @@ export class RunActions {
     const actions = this.offers().filter(([id]) => !(id === 'resume' && this.resume));
     const button = ([id, label]: [ActionId, string]): HTMLElement =>
       h('button.chip', { onclick: () => void this.act(id) }, label);
-    return h('div.actions', h('span.group', actions.map(button)), status(this.answer));
+    const start = (): unknown => import('./run_ask').then(({ editRun }) => editRun(this.data.id, this));
+    const edit = may('operate') && h('button.chip', { onclick: () => void start() }, 'Edit');
+    const undo = this.undo && h('button.chip', { onclick: this.undo }, 'Undo');
+    return h('div.actions', h('span.group', edit, actions.map(button)), h('span.group', status(this.answer), undo));
   }
 
   /// Resumes the run after a confirmation; null if that is not offered beside the run's health.
@@ -336,7 +341,7 @@ export class RunActions {
     }
   }
 
-  private say(text: string): void {
+  say(text: string): void {
     this.answer = text;
     this.told();
   }

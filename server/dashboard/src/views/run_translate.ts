@@ -1,5 +1,5 @@
 import { explain } from '../api/client';
-import { postForEvents, type ServerEvent } from '../api/stream';
+import type { ServerEvent } from '../api/stream';
 import type { RunData } from '../data/run_data';
 import {
   ALIGNMENTS,
@@ -11,6 +11,7 @@ import {
   linesOf,
   MARKUPS,
   nextSeed,
+  postForEvents,
   type NumberField,
   NUMBERS,
   type Request,

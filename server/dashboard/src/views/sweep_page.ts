@@ -4,7 +4,7 @@ import { explain, getAll } from '../api/client';
 import type { Run } from '../api/types';
 import { type Child, COLORS, h, replaceChildren, setText, svg, swatch, tinted, valueOf } from '../lib/dom';
 import { DASH, formatCount, formatSignificant } from '../lib/format';
-import { hashOf, hashOfRun, MAX_COMPARED, writeAddress } from '../lib/routes';
+import { hashOf, hashOfRun, MAX_RUNS, writeAddress } from '../lib/routes';
 import { type Axis, type Cell, type Group, type Metric, type Row, shortKey } from '../data/sweep';
 import { options, Owner, type Page, type Place, type Section, table } from './parts';
 
@@ -67,7 +67,7 @@ export function sweepChart(title: string, x: Axis, rows: Rows): HTMLElement {
 
 /// The address of a comparison of the first cells' runs.
 export function compareHash(cells: readonly Cell[]): string {
-  const runs = cells.slice(0, MAX_COMPARED).map(({ run }) => run.id);
+  const runs = cells.slice(0, MAX_RUNS).map(({ run }) => run.id);
   return hashOf('compare', new URLSearchParams({ runs: runs.join(',') }));
 }
 

@@ -1,10 +1,12 @@
+import '../styles/list.css';
 import { explain, getAll, outcome, sendJson } from '../api/client';
 import { askSelf, rightsOf } from '../api/session';
 import type { TokenItem } from '../api/types';
 import { type Child, copyText, h, instead, replaceChildren, setText } from '../lib/dom';
 import { formatTime } from '../lib/format';
 import { ListPage, RunNames } from './list_page';
-import { ask, badge, formField, options, type Page, type Place, table } from './parts';
+import { badge, formField, options, type Page, type Place, table } from './parts';
+import { ask } from './run_ask';
 
 const SCOPES = ['read', 'ingest', 'operate', 'admin'] as const;
 const DAY_S = 86_400;

@@ -2,7 +2,7 @@ import type { MetricKey, Run } from '../../api/types';
 import { type Child, h } from '../../lib/dom';
 import * as format from '../../lib/format';
 import { DASH, formatCount, formatDuration, formatLoss, formatNames, formatOf, formatTime } from '../../lib/format';
-import { localTimes, percentDone, timeLeft } from '../../data/runs';
+import { localTimes, percentDone, staleForMs, timeLeft } from '../../data/runs';
 import { stateBadge } from '../parts';
 
 /// Details that are not part of a run's list item. Fetched when a column needs them; null until then.
@@ -57,8 +57,14 @@ const time = (id: string, title: string, value: (run: Run) => string | null): Co
   cell: (run) => formatTime(value(run)),
 });
 
-const healthWord = ({ health: { level, action, headline } }: Run): HTMLElement =>
-  h(`span.health-word.level-${level}`, { title: action }, localTimes(headline));
+/// The few words of a headline that a row has space for: the cause of an end, else what stands before the first colon.
+export const shortHealth = (headline: string): string =>
+  /^(?:Failed|Lost|Stopped)[^:]*: (.+)$/.exec(headline)?.[1] ?? headline.split(/[:;(]/)[0]!.trim();
+
+const healthWord = ({ health: { level, action, headline } }: Run): HTMLElement => {
+  const title = [localTimes(headline), action].filter(Boolean).join('\n');
+  return h(`span.health-word.level-${level}`, { title }, localTimes(shortHealth(headline)));
+};
 
 /// Health levels from good to bad, for sorting.
 const LEVELS: readonly string[] = ['good', 'unknown', 'warning', 'bad'];
@@ -67,7 +73,7 @@ function progressCell(run: Run): Child {
   const { fraction } = run.progress;
   if (fraction === null) return DASH;
   const bar = h('progress', { max: 1, value: fraction, 'aria-label': 'Training progress' });
-  return [bar, ` ${percentDone(run)}`, timeLeft(run) ? h('small.left', timeLeft(run)) : null];
+  return [bar, ` ${percentDone(run)}`, timeLeft(run) ? h('small.left', ` ${timeLeft(run)}`) : null];
 }
 
 export const COLUMNS: readonly Column[] = [
@@ -75,7 +81,7 @@ export const COLUMNS: readonly Column[] = [
     ...{ id: 'state', title: 'State', number: false, value: (run) => `${run.state} ${run.health.headline}` },
     cell: (run, _details, atMs) => [
       stateBadge(run, atMs, Date.now()),
-      run.health.headline.toLowerCase() !== run.state && healthWord(run),
+      run.health.level !== 'good' && staleForMs(run, atMs, Date.now()) === null && healthWord(run),
     ],
   },
   number('update', 'Update', (run) => run.update, formatCount),
@@ -100,7 +106,7 @@ export const COLUMNS: readonly Column[] = [
   number('parameters', 'Parameters', (run) => run.parameters, si),
   {
     ...{ id: 'hosts', title: 'Hosts', number: false, value: (run) => run.hosts.join(' ') },
-    cell: (run) => h('span', { title: run.hosts.join(', ') }, formatNames(run.hosts)),
+    cell: (run) => h('span', { title: run.hosts.join(', ') }, format.cutMiddle(formatNames(run.hosts), 18)),
   },
   number('ranks', 'Ranks', (run) => run.world_size, formatCount),
   number('attempt', 'Attempt', (run) => run.attempt, formatCount),

@@ -1,15 +1,16 @@
 import type { Run } from '../../api/types';
+import { type Filter, parseFilter } from '../../data/filter';
 import { checkedOf, type Child, h, patchChildren, readStored, valueOf, writeStored } from '../../lib/dom';
-import { listOf, MAX_COMPARED, queryOf } from '../../lib/routes';
+import { listOf, MAX_RUNS, queryOf } from '../../lib/routes';
 import { closeDialog, labelled, showDialog } from '../parts';
 import { type Column, COLUMNS, compareValues, type Details } from './columns';
 
 /// The view of the list. Stored in the address; sort order, columns and baseline also in this browser.
 export interface ListState {
-  text: string;
+  text: string; // the search, see parseFilter()
   states: readonly string[]; // none: all
-  label: string; // KEY or KEY=VALUE; '' for all
   archived: boolean; // includes archived runs
+  group: boolean; // folds runs that differ in their seeds only
   sort: { column: string; descending: boolean };
   columns: readonly string[]; // ids, in order
   pinned: string | null; // the run that others are compared with
@@ -20,7 +21,7 @@ const KEY = 'babelring.list';
 const HABITS = ['sort', 'cols', 'pin'];
 
 export const defaultListState = (): ListState => ({
-  ...{ text: '', states: [], label: '', archived: false, columns: DEFAULT_COLUMNS, pinned: null },
+  ...{ text: '', states: [], archived: false, group: false, columns: DEFAULT_COLUMNS, pinned: null },
   sort: { column: 'started', descending: true },
 });
 
@@ -28,9 +29,13 @@ export function parseListState(query: URLSearchParams): ListState {
   const usual = defaultListState();
   const sort = query.get('sort') ?? '';
   const columns = listOf(query.get('cols'));
+  const label = query.get('label'); // of links from before there was label: in the search
   return {
-    ...{ text: query.get('q') ?? '', states: listOf(query.get('state')), label: query.get('label') ?? '' },
-    archived: query.get('archived') === '1',
+    ...{
+      text: [query.get('q'), label && `label:${label}`].filter(Boolean).join(' '),
+      states: listOf(query.get('state')),
+    },
+    ...{ archived: query.get('archived') === '1', group: query.get('group') === '1' },
     sort: sort ? { column: sort.replace(/^-/, ''), descending: sort.startsWith('-') } : usual.sort,
     columns: columns.length > 0 ? columns : usual.columns,
     pinned: query.get('pin'),
@@ -38,11 +43,11 @@ export function parseListState(query: URLSearchParams): ListState {
 }
 
 /// The query with everything that differs from the default.
-export function listQuery({ text, states, label, archived, sort, columns, pinned }: ListState): URLSearchParams {
+export function listQuery({ text, states, archived, group, sort, columns, pinned }: ListState): URLSearchParams {
   const usual = defaultListState();
   const order = ({ column, descending }: ListState['sort']): string => `${descending ? '-' : ''}${column}`;
   return queryOf({
-    ...{ q: text, state: states.join(), label, archived: archived && '1' },
+    ...{ q: text, state: states.join(), archived: archived && '1', group: group && '1' },
     sort: order(sort) !== order(usual.sort) && order(sort),
     cols: columns.join() !== usual.columns.join() && columns.join(),
     pin: pinned,
@@ -60,30 +65,22 @@ export function keepHabits(query: URLSearchParams): void {
 
 const words = (text: string): string[] => text.toLowerCase().split(/\s+/).filter(Boolean);
 
-/// The text that a search matches: name, id, state, detail, hosts and labels.
-function searchable(run: Run): string {
-  const labels = Object.entries(run.labels ?? {}).map(([key, value]) => `${key}=${value}`);
-  return [run.name, run.id, run.state, run.detail, ...run.hosts, ...labels].join(' ').toLowerCase();
-}
-
-function hasLabel(run: Run, wanted: string): boolean {
-  const [key = '', value] = wanted.split('=');
-  const found = run.labels?.[key];
-  return found !== undefined && (value === undefined || found === value);
-}
-
-export function matches(run: Run, state: ListState): boolean {
+export function matches(run: Run, state: ListState, filter: Filter, details: Details): boolean {
   if (run.archived && !state.archived) return false;
   if (state.states.length > 0 && !state.states.includes(run.state)) return false;
-  if (state.label && !hasLabel(run, state.label)) return false;
-  const text = searchable(run);
-  return words(state.text).every((word) => text.includes(word));
+  return filter.test(run, (each) => details.config(each));
 }
 
 /// The filtered and sorted runs. The pinned run comes first and ignores the filters.
-export function arrange(runs: Iterable<Run>, state: ListState, sortBy: Column, details: Details): Run[] {
+export function arrange(
+  runs: Iterable<Run>,
+  state: ListState,
+  sortBy: Column,
+  details: Details,
+  filter: Filter = parseFilter(state.text),
+): Run[] {
   const found = [...runs]
-    .filter((run) => run.id === state.pinned || matches(run, state))
+    .filter((run) => run.id === state.pinned || matches(run, state, filter, details))
     .map((run) => ({ run, value: sortBy.value(run, details), first: run.id === state.pinned }));
   found.sort(
     (a, b) =>
@@ -94,11 +91,11 @@ export function arrange(runs: Iterable<Run>, state: ListState, sortBy: Column, d
   return found.map(({ run }) => run);
 }
 
-/// All labels of the runs as KEY=VALUE, for the filter's suggestions.
-export function allLabels(runs: Iterable<Run>): string[] {
+/// Searches to suggest: all labels of the runs.
+export function suggestions(runs: Iterable<Run>): string[] {
   const found = new Set<string>();
   for (const run of runs)
-    for (const [key, value] of Object.entries(run.labels ?? {})) found.add(value ? `${key}=${value}` : key);
+    for (const [key, value] of Object.entries(run.labels ?? {})) found.add(`label:${value ? `${key}=${value}` : key}`);
   return [...found].sort();
 }
 
@@ -186,17 +183,59 @@ export function chooseColumns(
 export interface ControlActions {
   change: (part: Partial<ListState>) => void;
   columns: () => void;
+  show: (query: string) => void; // shows a saved view
+  nameView: () => void; // asks for a name for this view, and keeps it
+  saveView: (name: string, query: string | null) => void;
   compare: () => void;
   archive: (archived: boolean) => void;
+  label: () => void;
+  remove: () => void;
   clear: () => void;
 }
+
+/// The newest change of ticked runs; `undo` takes it back.
+export type Done = { said: string; undo: (() => void) | null };
 
 export interface ControlFacts {
   count: string;
   selected: number;
+  done: Done;
   operate: boolean; // whether to show actions that need scope `operate`
-  labels: readonly string[];
+  suggestions: readonly string[];
+  problem: string; // what is wrong with the search
   states: readonly string[];
+}
+
+const VIEWS = 'babelring.views';
+
+/// The views of the list that this browser keeps: the address's query by name.
+export function savedViews(): Map<string, string> {
+  try {
+    return new Map(Object.entries(JSON.parse(readStored(VIEWS) ?? '{}') as Record<string, string>));
+  } catch {
+    return new Map();
+  }
+}
+
+/// Keeps a view under a name; null forgets it.
+export function saveView(name: string, query: string | null): void {
+  const views = savedViews();
+  if (query === null) views.delete(name);
+  else views.set(name, query);
+  writeStored(VIEWS, JSON.stringify(Object.fromEntries(views)));
+}
+
+function viewChips(state: ListState, actions: ControlActions): Child {
+  const now = listQuery(state).toString();
+  const chip = ([name, query]: readonly [string, string]): Child =>
+    h(
+      'span.group',
+      { 'data-key': name },
+      h('button.chip', { 'aria-pressed': String(query === now), onclick: () => actions.show(query) }, name),
+      h('button.chip', { 'aria-label': `Forget the view ${name}`, onclick: () => actions.saveView(name, null) }, '×'),
+    );
+  const save = { title: 'Keep this search, order and choice of columns in this browser', onclick: actions.nameView };
+  return [[...savedViews()].map(chip), h('button.chip', save, 'save view …')];
 }
 
 function stateChips(state: ListState, known: readonly string[], change: ControlActions['change']): Child {
@@ -211,16 +250,18 @@ function stateChips(state: ListState, known: readonly string[], change: ControlA
 }
 
 function selection({ selected, operate }: ControlFacts, actions: ControlActions): HTMLElement {
-  const cut = selected > MAX_COMPARED ? `, the first ${MAX_COMPARED} are compared` : '';
-  const archive = (archived: boolean, text: string): HTMLElement =>
-    h('button.chip', { hidden: !operate, onclick: () => actions.archive(archived) }, text);
+  const cut = selected > MAX_RUNS ? `, the first ${MAX_RUNS} are compared` : '';
+  const action = (text: string, onclick: () => void): HTMLElement =>
+    h('button.chip', { hidden: !operate, onclick }, text);
   return h(
     'div.selection',
     { role: 'group', 'aria-label': 'Ticked runs', hidden: selected === 0 },
     h('span', `${selected} ticked${cut}`),
     h('button.chip.primary', { onclick: actions.compare }, 'compare'),
-    archive(true, 'archive'),
-    archive(false, 'unarchive'),
+    action('label …', actions.label),
+    action('archive', () => actions.archive(true)),
+    action('unarchive', () => actions.archive(false)),
+    action('delete …', actions.remove),
     h('button.chip', { onclick: actions.clear }, 'untick all'),
   );
 }
@@ -228,20 +269,21 @@ function selection({ selected, operate }: ControlFacts, actions: ControlActions)
 /// The controls above the list: search, filters, and actions for ticked runs.
 export function listControls(state: ListState, facts: ControlFacts, actions: ControlActions): Child {
   const { change } = actions;
-  const search = h('input', {
-    ...{ type: 'search', id: 'search', placeholder: 'Search runs (press /)', value: state.text },
+  const search = h('input.wide', {
+    ...{ type: 'search', id: 'search', list: 'searches', value: state.text, 'aria-describedby': 'search-problem' },
+    placeholder: 'Search (press /): big model  bleu>27  lr>3e-4  label:team=mt  state:failed',
     oninput: (event: Event) => change({ text: valueOf(event) }),
-  });
-  const label = h('input.narrow', {
-    ...{ type: 'search', id: 'label', list: 'labels', placeholder: 'label=value', value: state.label },
-    hidden: facts.labels.length === 0 && state.label === '',
-    oninput: (event: Event) => change({ label: valueOf(event).trim() }),
   });
   const archived = h('input', {
     ...{ type: 'checkbox', id: 'archived', checked: state.archived },
     onchange: (event: Event) => change({ archived: checkedOf(event) }),
   });
-  const known = facts.labels.map((value) => h('option', { value }));
+  const known = facts.suggestions.map((value) => h('option', { value }));
+  const group = {
+    'aria-pressed': String(state.group),
+    title: 'Fold runs that differ in their seeds only: means with standard deviations, named by what differs',
+    onclick: () => change({ group: !state.group }),
+  };
   const submit = h('a.chip.primary', { href: '#/submit', hidden: !facts.operate }, 'new run');
   const count = h('p.muted.count-line', { role: 'status' }, facts.count);
   return [
@@ -251,11 +293,19 @@ export function listControls(state: ListState, facts: ControlFacts, actions: Con
       { role: 'search' },
       labelled('Search runs', search, true),
       h('span.group', { role: 'group', 'aria-label': 'States' }, stateChips(state, facts.states, change)),
-      labelled('Label', label, true),
-      h('datalist', { id: 'labels' }, known),
+      h('datalist', { id: 'searches' }, known),
       h('label.tick', archived, ' include archived'),
+      h('button.chip', group, 'group by what differs'),
       h('button.chip', { onclick: actions.columns }, 'columns'),
+      viewChips(state, actions),
     ),
+    h('p.problem', { id: 'search-problem', role: 'status' }, facts.problem),
     selection(facts, actions),
+    h(
+      'div.done',
+      { hidden: facts.done.said === '' },
+      h('span', { role: 'status' }, facts.done.said),
+      facts.done.undo && h('button.chip', { onclick: facts.done.undo }, 'undo'),
+    ),
   ];
 }

@@ -1,87 +1,22 @@
 import '../../styles/list.css';
-import { explain, getTagged, sendJson } from '../../api/client';
 import { may } from '../../api/session';
 import type { Run } from '../../api/types';
+import { type Filter, parseFilter } from '../../data/filter';
+import { type Group, groupsOf, settingsOf } from '../../data/choice';
 import { RunDetails, RunIndex } from '../../data/run_index';
-import { checkedOf, type Child, h, instead, patchChildren, replaceChildren, setText } from '../../lib/dom';
+import { h, instead, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatCount } from '../../lib/format';
-import { hashOf, hashOfRun, writeAddress } from '../../lib/routes';
-import { staleForMs } from '../../data/runs';
+import { hashOf, writeAddress } from '../../lib/routes';
 import { Life } from '../../lib/work';
 import type { Page, Place } from '../parts';
 import { addShortcuts } from '../site_header';
-import { type Column, columnOf, type Details, difference, NAME } from './columns';
+import { type Column, columnOf, NAME } from './columns';
 import * as list from './list_controls';
 import type { ListState } from './list_controls';
+import type { Outcome } from './bulk';
+import { GroupRow, RunRow } from './rows';
 
-type RowActions = { select: (id: string, on: boolean) => void; pin: (id: string) => void };
-
-/// One run in the table. Reuses its elements, so that focus and selection survive updates.
-class RowView {
-  readonly element = h('tr');
-  private mark = ''; // key of the shown state
-
-  constructor(
-    readonly id: string,
-    private readonly actions: RowActions,
-  ) {}
-
-  /// Changes the page only if the shown state has changed.
-  update(
-    run: Run,
-    columns: readonly Column[],
-    details: Details,
-    atMs: number,
-    { selected, pinned }: { selected: boolean; pinned: Run | null },
-  ): void {
-    const silentMs = staleForMs(run, atMs, Date.now());
-    const values = columns.map((column) => [
-      column.id,
-      column.value(run, details),
-      column.known?.(run, details),
-      pinned && column.value(pinned, details),
-    ]);
-    const silence = silentMs && Math.floor(silentMs / 1000);
-    const mark = JSON.stringify([run.name, selected, pinned?.id, run.archived, run.emulated, silence, values]);
-    if (mark === this.mark) return;
-    this.mark = mark;
-    const isPinned = pinned?.id === this.id;
-    const cell = (column: Column): HTMLElement => {
-      const other = isPinned ? null : pinned;
-      const off = other && difference(column, column.value(run, details), column.value(other, details));
-      const kind = off?.good === null ? '' : off?.good ? 'good' : 'bad';
-      const shown = column.cell(run, details, atMs);
-      const mark = off && h('small', { class: `off ${kind}` }, off.text);
-      return h('td', { class: column.number && 'number' }, shown, mark);
-    };
-    this.element.classList.toggle('pinned', isPinned);
-    patchChildren(this.element, this.head(run, selected, isPinned), columns.map(cell));
-  }
-
-  private head(run: Run, selected: boolean, isPinned: boolean): Child {
-    const { id, actions } = this;
-    const name = run.name || run.id;
-    const onchange = (event: Event): void => actions.select(id, checkedOf(event));
-    const box = h('input', { type: 'checkbox', checked: selected, 'aria-label': `Compare ${name}`, onchange });
-    const pin = {
-      'aria-pressed': String(isPinned),
-      'aria-label': `Pin ${name} as the baseline`,
-      title: isPinned ? 'Baseline: other runs show their difference to this run' : 'Pin as the baseline',
-      onclick: () => actions.pin(id),
-    };
-    return [
-      h('td.tools', box, h('button.pin', pin, isPinned ? '★' : '☆')),
-      h(
-        'th',
-        { scope: 'row' },
-        h('a.run-name', { href: hashOfRun(id) }, name),
-        ' ',
-        h('span.label', { hidden: run.archived !== true }, 'archived'),
-        h('span.label', { hidden: run.emulated !== true }, 'emulated'),
-      ),
-    ];
-  }
-}
+type BulkFile = typeof import('./bulk');
 
 const ROWS_AT_ONCE = 100;
 const AGES_MS = 1000;
@@ -92,10 +27,14 @@ class RunList extends Life {
   private readonly say: (text: string) => void;
   private readonly index: RunIndex;
   private readonly details = new RunDetails(() => this.draw());
-  private readonly rows = new Map<string, RowView>();
+  private readonly rows = new Map<string, RunRow | GroupRow>();
   private readonly selected = new Set<string>();
+  private done: list.Done = { said: '', undo: null }; // the newest change of ticked runs
   private shown = ROWS_AT_ONCE;
   private order: Run[] = [];
+  private entries: readonly (Run | Group)[] = []; // the rows: runs, or groups of them
+  private filter: Filter = parseFilter('');
+  private filtered = ''; // the text and labels that `filter` was parsed from
   private readonly controls = h('div.list-controls');
   private readonly heads = h('tr');
   private readonly body = h('tbody');
@@ -105,8 +44,16 @@ class RunList extends Life {
   private readonly actions: list.ControlActions = {
     change: (part) => this.change(part),
     columns: () => this.chooseColumns(),
+    show: (query) => this.change(list.parseListState(new URLSearchParams(query))),
+    nameView: () => void this.nameView(),
+    saveView: (name, query) => {
+      list.saveView(name, query);
+      this.drawNow();
+    },
     compare: () => this.compare(),
-    archive: (archived) => void this.archive(archived),
+    archive: (archived) => void this.bulk(({ archiveAll }, runs) => archiveAll(runs, archived)),
+    label: () => void this.bulk(({ labelAll }, runs) => labelAll(runs)),
+    remove: () => void this.bulk(({ deleteAll }, runs) => deleteAll(runs)),
     clear: () => {
       this.selected.clear();
       this.drawNow();
@@ -143,42 +90,40 @@ class RunList extends Life {
       field?.focus();
       field?.select();
     });
-    const tick = (): void => this.onFocused((id) => this.select(id, !this.selected.has(id)));
+    const tick = (): void => this.onFocused((ids) => this.select(ids, !ids.every((id) => this.selected.has(id))));
     return addShortcuts('List of runs', [
       { keys: ['/'], what: 'search', run: search },
       { keys: ['j', 'ArrowDown'], what: 'next run', run: step(1) },
       { keys: ['k', 'ArrowUp'], what: 'previous run', run: step(-1) },
       { keys: ['Enter'], what: 'open the run' },
       { keys: ['x'], what: 'tick the run for a comparison', run: tick },
-      { keys: ['p'], what: 'pin the run as the baseline', run: () => this.onFocused((id) => this.pin(id)) },
+      { keys: ['p'], what: 'pin the run as the baseline', run: () => this.onFocused(([id]) => this.pin(id!)) },
       { keys: ['c'], what: 'compare the ticked runs', run: () => this.compare() },
     ]);
   }
 
   private focusedAt(): number {
-    const id = [...this.rows.values()].find(({ element }) => element.contains(document.activeElement))?.id;
-    return this.order.findIndex((run) => run.id === id);
+    return [...this.body.children].findIndex((row) => row.contains(document.activeElement));
   }
 
-  private onFocused(work: (id: string) => void): void {
-    const run = this.order[this.focusedAt()];
-    if (run) work(run.id);
+  private onFocused(work: (ids: readonly string[]) => void): void {
+    const entry = this.entries[this.focusedAt()];
+    if (entry) work('runs' in entry ? entry.runs.map(({ id }) => id) : [entry.id]);
   }
 
   private moveFocus(event: KeyboardEvent, by: number): void {
     const at = this.focusedAt();
     if (event.key.startsWith('Arrow') && at < 0) return; // arrows scroll until a run has the focus
     event.preventDefault();
-    const next = Math.min(Math.max(at < 0 ? 0 : at + by, 0), this.order.length - 1);
+    const next = Math.min(Math.max(at < 0 ? 0 : at + by, 0), this.entries.length - 1);
     while (next >= this.shown) this.shown += ROWS_AT_ONCE;
     this.drawNow();
-    const run = this.order[next];
-    if (run) this.rows.get(run.id)?.element.querySelector('a')?.focus();
+    this.body.children[next]?.querySelector('a')?.focus();
   }
 
   private change(part: Partial<ListState>): void {
     this.state = { ...this.state, ...part };
-    if (part.text !== undefined || part.states || part.label !== undefined) this.shown = ROWS_AT_ONCE;
+    if (part.text !== undefined || part.states) this.shown = ROWS_AT_ONCE;
     const query = list.listQuery(this.state);
     list.keepHabits(query);
     writeAddress(hashOf('runs', query));
@@ -208,21 +153,58 @@ class RunList extends Life {
     this.change({ sort: { column: column.id, descending } });
   }
 
+  /// Parses the search anew if it or the labels, which are names in it, have changed.
+  private parse(): void {
+    const keys = new Set([...this.index.runs.values()].flatMap(({ labels }) => Object.keys(labels ?? {})));
+    const from = JSON.stringify([this.state.text, ...keys]);
+    if (from === this.filtered) return;
+    this.filtered = from;
+    this.filter = parseFilter(this.state.text, keys);
+  }
+
+  /// The groups of the listed runs by what differs. Runs whose configurations are not here yet stand alone.
+  private grouped(): (Run | Group)[] {
+    const known = this.order.flatMap((run) => {
+      const config = this.details.config(run);
+      return config ? [{ run, settings: settingsOf(run, config) }] : [];
+    });
+    const all = groupsOf(known, true);
+    const first = new Map(all.map((group) => [group.runs[0]!.id, group]));
+    const folded = new Set(all.flatMap(({ runs }) => runs.slice(1)));
+    return this.order.flatMap((run): (Run | Group)[] => {
+      const group = first.get(run.id);
+      if (folded.has(run)) return [];
+      return [group && group.runs.length > 1 ? group : run];
+    });
+  }
+
+  private rowOf(entry: Run | Group): RunRow | GroupRow {
+    const actions = {
+      select: (ids: readonly string[], on: boolean) => this.select(ids, on),
+      pin: (id: string) => this.pin(id),
+    };
+    const key = 'runs' in entry ? entry.key : entry.id;
+    const row = this.rows.get(key) ?? ('runs' in entry ? new GroupRow(key, actions) : new RunRow(key, actions));
+    this.rows.set(key, row);
+    return row;
+  }
+
   private drawNow(): void {
     const { runs, atMs } = this.index;
-    const columns = this.columns();
-    this.order = list.arrange(runs.values(), this.state, columnOf(this.state.sort.column) ?? NAME, this.details);
-    const visible = this.order.slice(0, this.shown);
+    this.parse();
+    const sortBy = columnOf(this.state.sort.column) ?? NAME;
+    this.order = list.arrange(runs.values(), this.state, sortBy, this.details, this.filter);
+    this.entries = this.state.group ? this.grouped() : this.order;
     const pinned = runs.get(this.state.pinned ?? '') ?? null;
+    const context = { columns: this.columns(), details: this.details, atMs, selected: this.selected, pinned };
     const focused = document.activeElement;
-    const actions: RowActions = { select: (id, on) => this.select(id, on), pin: (id) => this.pin(id) };
-    visible.forEach((run, at) => {
-      const row = this.rows.get(run.id) ?? new RowView(run.id, actions);
-      this.rows.set(run.id, row);
-      row.update(run, columns, this.details, atMs, { selected: this.selected.has(run.id), pinned });
+    const visible = this.entries.slice(0, this.shown).map((entry, at) => {
+      const row = this.rowOf(entry);
+      row.update(entry as Run & Group, context);
       if (this.body.children[at] !== row.element) this.body.insertBefore(row.element, this.body.children[at] ?? null);
+      return row.id;
     });
-    const kept = new Set(visible.map(({ id }) => id));
+    const kept = new Set(visible);
     for (const [id, row] of this.rows) {
       if (kept.has(id)) continue;
       row.element.remove();
@@ -235,7 +217,7 @@ class RunList extends Life {
 
   private drawRest(): void {
     const { runs, complete, cut } = this.index;
-    const left = this.order.length - this.shown;
+    const left = this.entries.length - this.shown;
     this.more.hidden = left <= 0;
     setText(this.more, `show ${Math.min(left, ROWS_AT_ONCE)} more of ${formatCount(left)}`);
     this.empty.hidden = this.order.length > 0;
@@ -246,21 +228,25 @@ class RunList extends Life {
       count: runs.size > 0 ? `${formatCount(this.order.length)} of ${formatCount(runs.size)}${more}` : '',
       selected: this.selected.size,
       operate: may('operate'),
-      labels: list.allLabels(runs.values()),
+      done: this.done,
+      suggestions: list.suggestions(runs.values()),
+      problem: this.filter.problem,
       states: [...new Set([...runs.values()].map(({ state }) => state))].sort(),
     };
     patchChildren(this.controls, list.listControls(this.state, facts, this.actions));
   }
 
   private showMore(): void {
-    if (this.shown >= this.order.length) return;
+    if (this.shown >= this.entries.length) return;
     this.shown += ROWS_AT_ONCE;
     this.draw();
   }
 
-  private select(id: string, on: boolean): void {
-    if (on) this.selected.add(id);
-    else this.selected.delete(id);
+  private select(ids: readonly string[], on: boolean): void {
+    for (const id of ids) {
+      if (on) this.selected.add(id);
+      else this.selected.delete(id);
+    }
     this.drawNow();
   }
 
@@ -276,20 +262,27 @@ class RunList extends Life {
     else this.say('Tick the runs to compare first.');
   }
 
-  private async archive(archived: boolean): Promise<void> {
-    const ids = [...this.selected];
-    try {
-      for (const id of ids) {
-        const { etag } = await getTagged<Run>(`/runs/${id}`);
-        const run = await sendJson<Run>('PATCH', `/runs/${id}`, { archived }, { ifMatch: etag });
-        this.index.take({ ...this.index.runs.get(id)!, ...run, archived });
-        this.selected.delete(id);
-      }
-      this.say(`${formatCount(ids.length)} ${archived ? 'archived' : 'unarchived'}.`);
-    } catch (error) {
-      this.say(`Not archived: ${explain(error)}`);
+  /// Changes the ticked runs by one of the actions for several, and offers to take it back.
+  private async bulk(act: (file: BulkFile, runs: readonly Run[]) => Promise<Outcome | null>): Promise<void> {
+    const runs = [...this.selected].flatMap((id) => this.index.runs.get(id) ?? []);
+    const outcome = await act(await import('./bulk'), runs);
+    if (outcome) this.take(outcome);
+  }
+
+  private take({ said, runs, undo }: Outcome): void {
+    for (const run of runs) {
+      this.index.take({ ...this.index.runs.get(run.id), ...run });
+      this.selected.delete(run.id);
     }
+    this.done = { said, undo: undo && (() => void undo().then((outcome) => this.take(outcome))) };
     this.drawNow();
+  }
+
+  private async nameView(): Promise<void> {
+    const { ask } = await import('../run_ask');
+    const name = h('input', { type: 'text', name: 'name', required: true, maxlength: 40, autocomplete: 'off' });
+    const form = await ask({ title: 'Save this view', confirm: 'Save', fields: h('label.field', 'name ', name) });
+    if (form) this.actions.saveView(String(form.get('name')).trim(), list.listQuery(this.state).toString());
   }
 
   /// Offers the configuration and metric keys of the first eight runs, after fetching their details.

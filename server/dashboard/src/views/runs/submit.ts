@@ -6,6 +6,7 @@ import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } fr
 import { hashOfRun } from '../../lib/routes';
 import { Life } from '../../lib/work';
 import { formField, options, type Page, type Place } from '../parts';
+import { parseLabels } from '../run_ask';
 
 /// The 1-based line of an error, from its member or from its text ("config:12:3: …", "line 12"); null if unknown.
 export function lineOf({ line, detail }: ProblemPlace): number | null {
@@ -93,23 +94,12 @@ training:
 
 const RANKS = { type: 'number', min: 1, max: 4096 };
 
-/// Parses labels: "team=mt, trial".
-export function parseLabels(text: string): Record<string, string> {
-  const parts = text.split(',').map((part) => part.trim());
-  return Object.fromEntries(
-    parts.filter(Boolean).map((part) => {
-      const at = part.indexOf('=');
-      return at < 0 ? [part, ''] : [part.slice(0, at).trim(), part.slice(at + 1).trim()];
-    }),
-  );
-}
-
 function field(label: string, input: HTMLElement, help: string): HTMLElement {
   input.setAttribute('aria-describedby', `${input.id}-help`);
   return formField(label, input, h('small.muted', { id: `${input.id}-help` }, help));
 }
 
-/// A form to submit a run. #/submit?from=RUN starts with that run's configuration.
+/// A form to submit a run. #/submit?from=RUN starts with that run's configuration, &checkpoint=ID with a checkpoint to go on from.
 class SubmitPage extends Life {
   private readonly editor = new ConfigEditor('config', EXAMPLE);
   private readonly name = h('input', { id: 'name', maxlength: 200, autocomplete: 'off' });
@@ -117,6 +107,7 @@ class SubmitPage extends Life {
   private readonly ranks = h('input', { id: 'world-size', value: 1, required: true, ...RANKS });
   private readonly restarts = h('input', { id: 'restarts', type: 'number', min: 0, max: 100, value: 3 });
   private readonly labels = h('input', { id: 'labels-new', placeholder: 'team=mt, trial', autocomplete: 'off' });
+  private readonly checkpoint = h('input', { id: 'resume-from', autocomplete: 'off', spellcheck: 'false' });
   private readonly problem = h('p.problem', { role: 'alert' });
   private readonly outcome = h('pre.outcome', { tabindex: 0, 'aria-label': 'Result of the check', hidden: true });
   private readonly buttons = [
@@ -132,6 +123,7 @@ class SubmitPage extends Life {
     const from = query.get('from');
     const told = (what: string) => (error: unknown) =>
       setText(this.problem, `${what} could not be loaded: ${explain(error)}`);
+    this.checkpoint.value = query.get('checkpoint') ?? '';
     replaceChildren(root, this.form());
     if (from) void this.prefill(from).catch(told(`the configuration of ${from}`));
     void this.offer().catch(told('the profiles'));
@@ -151,6 +143,11 @@ class SubmitPage extends Life {
         field('Ranks', this.ranks, 'number of training processes'),
         field('Restarts', this.restarts, 'max automatic restarts after a fault, from the last checkpoint'),
         field('Labels', this.labels, 'separated by commas'),
+        field(
+          'From checkpoint',
+          this.checkpoint,
+          'id of the one to go on from: raise the end of training; empty: from scratch',
+        ),
       ),
       h('label', { for: 'config' }, 'Configuration (YAML)'),
       this.editor.element,
@@ -181,12 +178,14 @@ class SubmitPage extends Life {
 
   private body(): Record<string, unknown> {
     const [name, labels, restarts] = [this.name.value.trim(), this.labels.value, this.restarts.valueAsNumber];
+    const checkpoint = this.checkpoint.value.trim();
     return {
       config: this.editor.value,
       profile: this.profile.value,
       world_size: this.ranks.valueAsNumber,
       ...(name ? { name } : {}),
       ...(Number.isNaN(restarts) ? {} : { max_restarts: restarts }),
+      ...(checkpoint ? { resume_from: checkpoint } : {}),
       ...(labels.trim() ? { labels: parseLabels(labels) } : {}),
     };
   }
