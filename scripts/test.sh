@@ -102,7 +102,7 @@ stage_ctest() {
 
 stage_system() {
   if has_node; then npm_packages tests/interop; fi # of interop_models
-  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 2)) ctest --preset system
+  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 4)) ctest --preset system # they mostly wait
 }
 
 # Checks the answers that the server's tests received against the openapi.json that it served there.

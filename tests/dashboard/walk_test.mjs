@@ -376,6 +376,7 @@ async function tokens(page, context, server) {
     async () => !(await visitor.getByRole('link', { name: 'new run' }).isVisible()),
   );
   await visitor.locator('tbody a').first().click();
+  await visitor.getByRole('link', { name: 'Charts' }).click();
   await visitor.waitForSelector('.chart canvas');
   assert.equal(await visitor.locator('.actions button').count(), 0);
   for (const hash of ['tokens', 'audit']) {

@@ -30,9 +30,7 @@ const watts: Format = (value) => formatSi(value, 'W');
 const layer = (name: string, label: string, color: string): Layer => ({ name, label, color });
 const SPLIT: readonly Layer[] = STEP_PARTS.map(({ key, label, color }) => ({ name: key, label, color }));
 const COLORS = ['blue', 'orange', 'teal', 'violet', 'navy', 'gray'];
-const MEMORY = 'memory_bytes.';
 const PEAK = 'memory_bytes.peak';
-const CORPUS_LOSS = 'corpus_loss.';
 const TOTALS = [PEAK, 'memory_bytes.process']; // not parts of a stack
 
 /// Shown beside the loss where a run has them.
@@ -147,18 +145,16 @@ const limitLine = (label: string, x: number[], limit: number, write: Format): Li
   y: x.map(() => limit),
 });
 
-/// The training loss of each named corpus, without its name's prefix.
-const corpusLayers = (run: RunData): Layer[] =>
+/// A layer for each of the run's keys that begin so, named without that.
+const keyLayers = (run: RunData, start: string): Layer[] =>
   run.keys
-    .filter(({ key }) => key.startsWith(CORPUS_LOSS))
+    .filter(({ key }) => key.startsWith(start) && !TOTALS.includes(key))
     .slice(0, 12)
-    .map(({ key }, at) => ({ name: key, label: key.slice(CORPUS_LOSS.length), color: COLORS[at % COLORS.length]! }));
+    .map(({ key }, at) => ({ name: key, label: key.slice(start.length), color: COLORS[at % COLORS.length]! }));
 
-const memoryLayers = (run: RunData): Layer[] =>
-  run.keys
-    .filter(({ key }) => key.startsWith(MEMORY) && !TOTALS.includes(key))
-    .slice(0, 12)
-    .map(({ key }, at) => ({ name: key, label: key.slice(MEMORY.length), color: COLORS[at % COLORS.length]! }));
+const namesOf = (layers: readonly { name: string }[]): string[] => layers.map(({ name }) => name);
+const corpusLayers = (run: RunData): Layer[] => keyLayers(run, 'corpus_loss.');
+const memoryLayers = (run: RunData): Layer[] => keyLayers(run, 'memory_bytes.');
 
 const memoryData = (run: RunData, view: ViewState): ChartData =>
   run.key(PEAK)
@@ -218,12 +214,12 @@ const isScored = (run: RunData): boolean =>
 const CHARTS_ALONE: readonly ChartDefinition[] = [
   scores(['loss', 'Loss', NATS], ['loss', 'entropy'], computes, lossData, (run) => [
     'loss',
-    ...BESIDE_LOSS.map(({ name }) => name).filter((name) => run.key(name)),
+    ...namesOf(BESIDE_LOSS).filter((name) => run.key(name)),
   ]),
   {
-    ...{ id: 'corpora', title: 'Training loss by corpus', unit: NATS, axisFormat: plainTick },
+    ...{ id: 'corpora', title: 'Loss by corpus', unit: NATS, axisFormat: plainTick },
     when: (run) => corpusLayers(run).length > 0,
-    keys: (run) => corpusLayers(run).map(({ name }) => name),
+    keys: (run) => namesOf(corpusLayers(run)),
     data: (run, view) => sideBySide(run, view, corpusLayers(run), plain),
   },
   scores(['excess', 'Excess over entropy', NATS], ['excess'], hasEntropy, excessData, (run) =>
@@ -252,7 +248,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   {
     ...{ id: 'network', title: 'Network per host', unit: 'bytes/s', axisFormat: siTick('B') },
     keys: (run) => [
-      ...networkLayers(run).map(({ name }) => name),
+      ...namesOf(networkLayers(run)),
       ...(run.key(LINK) ? run.hosts().map(({ rank }) => `${LINK}@${rank}`) : []),
     ],
     data: networkData,
@@ -260,7 +256,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   {
     ...{ id: 'memory', title: 'Memory by purpose', unit: 'sum over ranks', stacked: true, axisFormat: siTick('B') },
     when: (run) => memoryLayers(run).length > 0,
-    keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)],
+    keys: (run) => [PEAK, ...namesOf(memoryLayers(run))],
     data: unsmoothed(memoryData),
   },
   one(['power', 'Power', 'W, sum over ranks'], 'power_w', '', '', { ...measured('power_w'), data: powerData }),

@@ -31,14 +31,9 @@ function evidenceRow(evidence: Evidence): HTMLElement {
   );
 }
 
-/// Two tables: the phases of an update, largest first, and the other numbers.
-function evidenceTables(evidence: readonly Evidence[]): Child {
-  const parts = evidence.filter(({ share }) => share !== null).sort((a, b) => b.share! - a.share!);
-  const others = evidence.filter(({ share }) => share === null);
-  const tableOf = (rows: readonly Evidence[]): Child =>
-    rows.length > 0 && h('table', h('tbody', rows.map(evidenceRow)));
-  return h('div.evidence', tableOf(parts), tableOf(others));
-}
+/// The phases of an update, largest first, then the other numbers.
+const evidenceTable = (evidence: readonly Evidence[]): Child =>
+  h('table.evidence', h('tbody', evidence.toSorted((a, b) => (b.share ?? -1) - (a.share ?? -1)).map(evidenceRow)));
 
 const windowText = ({ first_update, last_update }: NonNullable<Verdict['window']>): string =>
   `updates ${formatCount(first_update)} to ${formatCount(last_update)}`;
@@ -96,7 +91,7 @@ function speedFold(
     h('summary', said ? h('span.muted', 'Why') : marked),
     advice && !said ? h('p.verdict-advice', advice) : null,
     basis ? h('p.muted', basis) : null,
-    evidence.length > 0 && evidenceTables(evidence),
+    evidence.length > 0 && evidenceTable(evidence),
   );
 }
 
