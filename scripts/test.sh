@@ -101,7 +101,7 @@ stage_ctest() {
 }
 
 stage_system() {
-  if has_node; then npm_packages tests/interop; fi # of interop_models
+  if has_node; then npm_packages tests/interop; fi                         # of interop_models
   CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 4)) ctest --preset system # they mostly wait
 }
 

@@ -272,13 +272,10 @@ class SegmentSampler::UnigramSampler : public ModelSampler {
   }
 
   static const Arc& drawn_arc(const std::vector<Arc>& arcs, Random& random) {
-    double left = random.uniform() * std::accumulate(arcs.begin(), arcs.end(), 0.0,
-                                                     [](double sum, const Arc& arc) { return sum + arc.weight; });
-    for (const Arc& arc : arcs) {
-      left -= arc.weight;
-      if (left < 0) return arc;
-    }
-    return arcs.back();
+    const auto add = [](double sum, const Arc& arc) { return sum + arc.weight; };
+    double left = random.uniform() * std::accumulate(arcs.begin(), arcs.end(), 0.0, add);
+    const auto is_drawn = [&left](const Arc& arc) { return (left -= arc.weight) < 0; };
+    return *std::find_if(arcs.begin(), arcs.end() - 1, is_drawn);
   }
 
   std::vector<std::string> texts_;
