@@ -85,7 +85,10 @@ export const COLUMNS: readonly Column[] = [
     ],
   },
   number('update', 'Update', (run) => run.update, formatCount),
-  { id: 'progress', title: 'Progress', number: true, value: (run) => run.progress.fraction, cell: progressCell },
+  {
+    ...number('progress', 'Progress', (run) => run.progress.fraction, (fraction) => format.formatPercent(fraction, 0)),
+    cell: progressCell,
+  },
   {
     ...{ id: 'health', title: 'Health', number: false, cell: healthWord },
     value: (run) => `${LEVELS.indexOf(run.health.level)} ${run.health.headline}`,
