@@ -78,11 +78,6 @@ export default defineConfig({
               test: /src\/(main|lib\/(dom|format|routes|runs|work)|api\/|views\/(parts|site_header))\b/,
             },
             { name: 'lists', priority: 0, test: /src\/views\/list_page\b/ },
-            {
-              name: 'run_page',
-              priority: 0,
-              test: /src\/(views\/run_(page|summary)|charts\/definitions|data\/run_data)\b/,
-            },
             { name: 'choice', priority: 0, test: /src\/(data\/choice|lib\/(config_tree|nearest))\b/ },
           ],
         },

@@ -443,7 +443,7 @@ async function checkLooks(page, server, run, others) {
 async function checkWeight(context, server, run) {
   for (const [where, hash, requests, bytes] of [
     ['list', '#/runs', 6, 35_000],
-    ['run', `#/runs/${run.id}`, 6, 60_000],
+    ['run', `#/runs/${run.id}`, 5, 60_000],
     ['compare', `#/compare?runs=${run.id}`, 8, 60_000],
     ['sweep', '#/sweep/toy', 6, 35_000],
   ]) {

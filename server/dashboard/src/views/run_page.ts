@@ -1,7 +1,7 @@
 import { ApiError, explain, isAbort, runCsvOf } from '../api/client';
 import { may } from '../api/session';
 import { EventStream, type StreamState } from '../api/stream';
-import { type ChartDefinition, CHARTS, LINK } from '../charts/definitions';
+import { anyChart, type ChartDefinition, CHARTS, LINK } from '../charts/definitions';
 import { ALL_PARTS, type Part, partsOf, RunData } from '../data/run_data';
 import { xValue } from '../lib/axes';
 import { h, instead, keep, patchChildren, replaceChildren, setText } from '../lib/dom';
@@ -278,6 +278,7 @@ class RunPage extends Life {
       data: this.data,
       view: this.view,
       charts: this.chartActions,
+      anyChart,
       reload: (parts) => this.refresher.ask(parts),
       requestTrace: () => void this.actions.act('trace'),
       remember: this.remember,

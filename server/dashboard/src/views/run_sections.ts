@@ -1,6 +1,6 @@
 import '../styles/sections.css';
 import { explain } from '../api/client';
-import { anyChart } from '../charts/definitions';
+import type { ChartDefinition } from '../charts/definitions';
 import type { Part, RunData } from '../data/run_data';
 import { h, setText, valueOf } from '../lib/dom';
 import { formatCount, formatSignificant } from '../lib/format';
@@ -20,6 +20,7 @@ export interface RunContext {
   data: RunData;
   view: ViewState;
   charts: ChartActions;
+  anyChart: (key: string, aggregate: string) => ChartDefinition; // passed, so that no file imports the page's own
   reload: (parts: readonly Part[]) => void; // fetches these parts again after a change
   requestTrace: () => void; // asks the user for a trace of the next updates
   remember: () => void; // writes the view into the address
@@ -222,6 +223,6 @@ class AllMetrics {
       ? ` · rank 0: last ${formatSignificant(only.last)}, min ${extreme(only.min, only.min_step)}, max ${extreme(only.max, only.max_step)}`
       : '';
     setText(this.count, `${formatCount(found.length)} of ${formatCount(keys.length)} keys${more}`);
-    this.grid.arrange(this.element.open ? found.map(({ key, aggregate }) => anyChart(key, aggregate)) : []);
+    this.grid.arrange(this.element.open ? found.map(({ key, aggregate }) => this.run.anyChart(key, aggregate)) : []);
   }
 }

@@ -86,7 +86,12 @@ export const COLUMNS: readonly Column[] = [
   },
   number('update', 'Update', (run) => run.update, formatCount),
   {
-    ...number('progress', 'Progress', (run) => run.progress.fraction, (fraction) => format.formatPercent(fraction, 0)),
+    ...number(
+      'progress',
+      'Progress',
+      (run) => run.progress.fraction,
+      (fraction) => format.formatPercent(fraction, 0),
+    ),
     cell: progressCell,
   },
   {
