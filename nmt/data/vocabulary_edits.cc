@@ -102,7 +102,9 @@ std::string with_symbols(const std::string& model, const std::vector<std::string
                                 .integer(type_field, static_cast<std::int64_t>(user_defined));
       more.message(pieces_field, piece);
     } else if (known->second != user_defined) {
-      throw UsageFailure(fmt::format("--symbols, --tag: {} is a piece of the vocabulary, and not as a symbol", symbol));
+      throw UsageFailure(fmt::format(
+          "--symbols: {} is a piece of the vocabulary, and not as a symbol; a --tag is one of the symbols, too",
+          symbol));
     }
   }
   return model + more.text();
