@@ -151,13 +151,13 @@ std::vector<NamedText> training_texts(const std::vector<TrainOption>& train) {
   }
   for (const NamedText& text : texts) {
     if (text.files.empty()) {
-      throw UsageFailure(fmt::format("--as: corpus {} has no file of its own, expected at least one", text.name));
+      throw UsageFailure(
+          fmt::format("--as: all files of corpus {} were given before, expected another file", text.name));
     }
   }
   return texts;
 }
 
-/// An input of --valid or --test.
 std::optional<TextFiles> held_out_files(const std::string& option, const std::vector<std::string>& given) {
   std::vector<TextFiles> inputs = text_files(option, given);
   if (inputs.size() > 1) {

@@ -14,15 +14,15 @@ struct TrainOption {
   std::string name, tag;           // of --as and --tag; empty: not given
 };
 
-/// Notes an --as or a --tag for the last --train. Throws UsageFailure if there is none, or it has one already, or the
-/// text cannot be one.
+/// Sets the name (--as) or the tag (--tag) of the last --train. Throws UsageFailure if there is no --train, it has one
+/// already, or the text cannot be a name or a tag.
 void name_text(std::vector<TrainOption>& train, const std::string& name);
 void tag_text(std::vector<TrainOption>& train, const std::string& tag);
 
 /// The corpora of all --train, of which there must be one, by their names in the order in which these first occur, or a
 /// single one without a name. Files that are given again, also by other names, count once, with a warning: a list that
 /// a shell made has links and overlapping patterns. Throws UsageFailure if only some have names, a corpus has several
-/// tags or none of its own files, or a file stands in a wrong place.
+/// tags or only files that were given before, or a file stands in a wrong place.
 std::vector<NamedText> training_texts(const std::vector<TrainOption>& train);
 
 /// An input of --valid or --test. Throws UsageFailure.

@@ -45,7 +45,7 @@ unity_sources() {
 
 # check CLANG-TIDY-ARGUMENTS... < SOURCES
 check() {
-  # g++'s omp.h, as clang reads it: clang's own is a package of its own.
+  # g++'s omp.h, changed so that clang reads it: clang's is in a package that may be missing.
   mkdir -p "$BUILD/openmp"
   sed 's/__malloc__ (omp_free)/__malloc__/' "$(g++ -print-file-name=include/omp.h)" >"$BUILD/openmp/omp.h"
   # g++ warns about what is deprecated; clang 19 also of what g++ 12's library itself uses.

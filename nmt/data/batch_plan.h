@@ -12,9 +12,8 @@ namespace babelring {
 
 /// The data of one optimizer update, over all ranks and micro-batches.
 struct UpdatePlan {
-  std::vector<std::int64_t> sentences;  // indices into the corpus, in order
-  std::vector<std::int64_t> epochs =
-      {};  // of a mix: of each sentence; else empty: all are in the epoch of the position
+  std::vector<std::int64_t> sentences;      // indices into the corpus, in order
+  std::vector<std::int64_t> epochs = {};    // of each sentence of a mix; empty: all are in that of the position
   std::vector<std::uint16_t> corpora = {};  // of each sentence: the part of the corpus that it is in; empty: not known
   std::int64_t source_tokens = 0;           // with </s>
   std::int64_t target_tokens = 0;           // with </s>; divisor of the update's loss

@@ -19,7 +19,7 @@ void check_mix(const MixOptions& mix, const std::vector<CorpusPart>& parts, cons
 /// Multilingual Neural Machine Translation in the Wild", 4.2, of fairseq and of OpusTrainer. Nothing is drawn at
 /// random: after any number of sentences in a stage, a corpus has given its part to within one sentence (smooth
 /// weighted round-robin: each corpus is credited its weight, and the one with the most credit gives the next sentence
-/// and pays the sum of all). Each corpus has its own epochs, each with an order of its own (EpochOrders), so that a
+/// and pays the sum of all). Each corpus has its own epochs, each in another order (EpochOrders), so that a
 /// sentence comes back only after all others of its corpus.
 ///
 /// An update takes sentences until the middle of the next one lies behind tokens_per_update, at least one. The order of

@@ -59,7 +59,7 @@ struct MixOptions {
 
 /// A position in one corpus of a mix.
 struct CorpusPosition {
-  std::int64_t epoch = 0, sentences = 0;  // as in DataPosition, of its own epochs
+  std::int64_t epoch = 0, sentences = 0;  // in the epochs of the corpus, as in DataPosition
   std::int64_t credit = 0;                // see MixedPlan
   friend bool operator==(const CorpusPosition&, const CorpusPosition&) = default;
 };

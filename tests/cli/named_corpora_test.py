@@ -116,7 +116,10 @@ class NamedCorporaTest(FolderTest):
             ([*clean, "--tag", "<BT>"], f"--train: '{self.clean[0]}' has no name but a --tag, expected --as NAME"),
             ([*clean, "--as", "a", "--tag", "x y"], "--tag: found 'x y', expected text without space"),
             ([*clean, "--as", "a", *crawl, "--as", "a", "--tag", "<B>"], "--tag: found none and '<B>' for corpus a"),
-            ([*clean, "--as", "a", *clean, "--as", "b"], "--as: corpus b has no file of its own"),
+            (
+                [*clean, "--as", "a", *clean, "--as", "b"],
+                "--as: all files of corpus b were given before, expected another file",
+            ),
         ):
             done = self.prepare(*words, check=False)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -255,7 +255,7 @@ async function checkCompare(page, server) {
       `the configurations differ in ${differs}`,
     );
     assert.ok((await page.locator('.config-diff mark').count()) > 0);
-    assert.ok((await page.locator('[aria-label="Best values"] .best').count()) > 0);
+    await until('a best value', async () => (await page.locator('[aria-label="Best values"] .best').count()) > 0);
     const difference = page.getByRole('list', { name: 'Best validations against the baseline' });
     assert.match(await difference.innerText(), /^\S+: (\d+\.\d\d BLEU (better|worse) than|as good as) \S+/);
   }
@@ -572,8 +572,8 @@ async function main() {
     await part('sweep', () => checkSweep(page, server, options));
     await part('comparison of a sweep', () => checkSweepComparison(page, server, options));
     await part('choice', () => checkChoice(page, server, options));
-    await part('several runs', () => checkBulk(page, server));
-    await part('edit', () => checkEdit(page, server, third));
+    await part('several runs', () => checkBulk(options, page, server));
+    await part('edit', () => checkEdit(options, page, server, third));
     await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));
     await part('looks', () => checkLooks(page, server, run, [old, third]));

@@ -153,7 +153,7 @@ export async function checkChoice(page, server, options) {
 }
 
 /// Ticked runs are labelled, archived and deleted together, and each is taken back.
-export async function checkBulk(page, server) {
+export async function checkBulk(options, page, server) {
   await page.goto(`${server.address}/#/runs?q=toy-16-1e-3`);
   await until('three cells', async () => (await rows(page)) === 3);
   const tickAll = async () => {
@@ -168,6 +168,7 @@ export async function checkBulk(page, server) {
   await page.getByRole('button', { name: 'Label', exact: true }).click();
   await says('3 runs labelled.');
   await checkAxe(page, 'a change of several runs');
+  await shoot(options, page, 'list-several', false);
   await page.fill('#search', 'team=mt label:kept label:sweep=toy');
   await until('the labels', async () => (await rows(page)) === 3);
   await undo();
@@ -195,7 +196,7 @@ export async function checkBulk(page, server) {
 }
 
 /// Name, labels and notes are edited in the place of the title, and taken back.
-export async function checkEdit(page, server, run) {
+export async function checkEdit(options, page, server, run) {
   await page.goto(`${server.address}/#/runs/${run.id}`);
   await page.getByRole('button', { name: 'Edit', exact: true }).click();
   const form = page.getByRole('form', { name: 'Name, labels and notes' });
@@ -203,6 +204,7 @@ export async function checkEdit(page, server, run) {
   await form.getByLabel('Labels').fill('team=mt, trial');
   await form.getByLabel('Notes').fill('Stopped by a power cut.');
   await checkAxe(page, 'an edited run');
+  await shoot(options, page, 'run-edit', false);
   await page.waitForTimeout(1500); // the page draws itself meanwhile
   assert.equal(await form.getByLabel('Name').inputValue(), 'the <b>first</b> try');
   await form.getByRole('button', { name: 'Save' }).click();

@@ -285,7 +285,7 @@ describe("the tabs of a run's page", () => {
   });
   it('are opened by their name, and by what else the address asks for', () => {
     expect([at('tab=ranks&range=1_2', true), at('tab=constructor', false)]).toEqual(['ranks', 'charts']);
-    const wishes = [
+    const addresses = [
       'range=3_9',
       'eval=e_1',
       'level=error',
@@ -294,7 +294,7 @@ describe("the tabs of a run's page", () => {
       'heat=data_ms',
       'x=tokens',
     ];
-    expect(wishes.map((wish) => at(wish, true))).toEqual([
+    expect(addresses.map((address) => at(address, true))).toEqual([
       'charts',
       'translations',
       'log',

@@ -72,7 +72,7 @@ TEST(MixedPlan, ASentenceComesBackOnlyAfterAllOfItsCorpus) {
       EXPECT_EQ(std::set<std::int64_t>(epoch.begin(), epoch.end()).size(), size) << "part " << part << " at " << first;
       epochs.insert(epoch);
     }
-    EXPECT_GT(epochs.size(), 1U) << "each epoch has an order of its own";
+    EXPECT_GT(epochs.size(), 1U) << "each epoch has another order";
   }
 }
 

@@ -93,7 +93,7 @@ const TABS_ASKED: Record<string, RunTab> = {
   ...{ level: 'log', rank: 'log', text: 'log' },
 };
 
-/// The tab that shows what the address asks for; without such a wish the report of a run that has ended, the log if it ended before its
+/// The tab that shows what the address asks for; if it asks for none, the report of a run that has ended, the log if it ended before its
 /// first update, and the charts of any other.
 export function tabOf(view: ViewState, run: { finished_at: string | null; update: number }): RunTab {
   if (Object.hasOwn(RUN_TABS, view.tab)) return view.tab as RunTab;

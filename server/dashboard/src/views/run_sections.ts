@@ -29,8 +29,8 @@ export interface RunContext {
 
 type Make = (run: RunContext, owner: Owner) => Section;
 
-/// A section of a tab: made at once, or with code that is fetched when its tab is first shown. `loads`: it has data of its own that
-/// depend on those of the page.
+/// A section of a tab: made at once, or with code that is fetched when its tab is first shown. `loads`: it fetches data
+/// that depend on those of the page.
 type TabPart = { title: string; make?: Make; fetch?: () => Promise<Make>; spec?: `div.${string}`; loads?: boolean };
 
 const PARTS: Record<Exclude<RunTab, 'charts'>, readonly TabPart[]> = {
