@@ -46,6 +46,9 @@ class LineReader {
   /// As ByteSource::look(). Must come before the first line is read.
   std::string_view look(std::size_t bytes) { return source_->look(bytes); }
 
+  /// As ByteSource::compression().
+  std::string_view compression() const { return source_->compression(); }
+
   const std::filesystem::path& file() const { return file_; }
   /// Number of lines read so far.
   std::int64_t lines() const { return lines_; }

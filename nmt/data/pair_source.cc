@@ -182,6 +182,9 @@ class Side {
       fail("{} is {}, which holds both sides; expected it alone, or a text with a sentence on each line",
            file().string(), name_of(form));
     }
+    if (sgml_ || !reader_.compression().empty()) {
+      spdlog::info("{}: {}", file().string(), describe(sgml_ ? form : TextForm::lines, reader_.compression()));
+    }
   }
 
   bool next_segment(RawLine& out) {
@@ -315,6 +318,10 @@ std::string_view name_of(TextForm form) {
   return names[static_cast<std::size_t>(form)];
 }
 
+std::string describe(TextForm form, std::string_view compression) {
+  return fmt::format("{}{}{}", name_of(form), compression.empty() ? "" : ", ", compression);
+}
+
 bool holds_both_sides(TextForm form) {
   return form == TextForm::tsv || form == TextForm::tmx || form == TextForm::xliff || form == TextForm::wmt;
 }
@@ -358,8 +365,8 @@ std::unique_ptr<PairSource> open_pairs(const fs::path& source, const fs::path& t
          source.string(), name_of(form));
   }
   if (form == TextForm::tsv) {
-    spdlog::info("{}: TSV, source in column {}, target in column {}", source.string(), choice.source_column,
-                 choice.target_column);
+    spdlog::info("{}: {}, source in column {}, target in column {}", source.string(),
+                 describe(form, bytes->compression()), choice.source_column, choice.target_column);
     return std::make_unique<TsvPairs>(std::move(bytes), source, choice);
   }
   return open_xml_pairs(std::move(bytes), source, form, choice);

@@ -24,6 +24,8 @@ enum class TextForm {
 
 /// "TMX".
 std::string_view name_of(TextForm form);
+/// The same with its compression, if it has one: "TMX, gzip".
+std::string describe(TextForm form, std::string_view compression);
 /// Whether one file of this form holds source and target: TSV, TMX, XLIFF and WMT's XML.
 bool holds_both_sides(TextForm form);
 

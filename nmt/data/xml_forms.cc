@@ -47,12 +47,13 @@ class TmxPairs : public XmlPairs {
       language_ = language.empty() ? get_attribute(attributes, "lang") : language;  // TMX 1.1
       saw(language_);
     } else if (name == "seg") {
+      refuse_outside(!in_unit_, name, "tu");
       capture();
     }
   }
 
   void close(std::string_view name) override {
-    if (name == "seg") texts_.push_back({language_, captured()});
+    if (name == "seg" && capturing()) texts_.push_back({language_, captured()});
     if (name != "tu") return;
     in_unit_ = false;
     if (!knows_languages()) find_languages();
@@ -170,6 +171,7 @@ class WmtPairs : public XmlPairs {
       begin_unit();
       versions_.clear();
     } else if (name == "src" || name == "ref") {
+      refuse_outside(!in_document_, name, "doc");
       refuse_nested(in_version_, name);
       versions_.push_back({.language = get_attribute(attributes, "lang"), .is_source = name == "src"});
       in_version_ = true;

@@ -164,9 +164,13 @@ void XmlPairs::refuse_nested(bool inside, std::string_view name) const {
   if (inside) fail("{}:{}: <{}> inside of another; expected {}", file_.string(), line(), name, name_of(form_));
 }
 
+void XmlPairs::refuse_outside(bool outside, std::string_view name, std::string_view unit) const {
+  if (outside) fail("{}:{}: <{}> outside of a <{}>; expected {}", file_.string(), line(), name, unit, name_of(form_));
+}
+
 void XmlPairs::add(RawLine* source, RawLine* target) {
   if (knows_languages() && !std::exchange(told_, true))
-    spdlog::info("{}: {}, {} to {}", file_.string(), name_of(form_), from_, to_);
+    spdlog::info("{}: {}, {} to {}", file_.string(), describe(form_, bytes_->compression()), from_, to_);
   if (source != nullptr && target != nullptr) {
     found_.push_back({Next::pair, std::move(*source), std::move(*target)});
     return;

@@ -65,6 +65,8 @@ class XmlPairs : public PairSource {
 
   /// Throws Failure (file, line, element) if `inside`: a unit, document or version begins before the last has ended.
   void refuse_nested(bool inside, std::string_view name) const;
+  /// Throws Failure (file, line, element) if `outside`: an element without the unit or document that it belongs to.
+  void refuse_outside(bool outside, std::string_view name, std::string_view unit) const;
 
   /// Adds a pair, or what is there of it. Takes the texts.
   void add(RawLine* source, RawLine* target);

@@ -174,6 +174,10 @@ class CorpusFormsTest(unittest.TestCase):
         Path("c.1").write_text("".join(sgml(parts[2], 1)), encoding="utf-8")
         Path("d").write_text("".join(wmt(parts[3])), encoding="utf-8")
         self.expect("--train a b --train c.0 c.1 --train d --valid valid.0 valid.1")
+        told = call("nmt", *"prepare --train a b c.0 c.1 d --valid valid.0 valid.1 --dry-run".split()).stderr
+        for line in ("a: TMX, xz, en to de", "b: XLIFF, bzip2, en to de", "c.0: plain text, gzip", "c.1: SGML\n"):
+            self.assertIn(line, told)
+        self.assertNotIn("valid.0: plain text", told)
         Path("valid.tmx").write_text("".join(tmx(self.valid)), encoding="utf-8")
         self.expect("--train a b c.0 c.1 <(cat d) --valid <(gzip -c valid.tmx)")
 

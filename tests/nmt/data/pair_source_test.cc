@@ -186,6 +186,9 @@ TEST(PairSource, NamesFileAndLineOfDamage) {
             name + ":2: <doc> inside of another; expected XML of WMT");
   EXPECT_EQ(last("<dataset><doc><src>\n<ref/></src></doc></dataset>"),
             name + ":2: <ref> inside of another; expected XML of WMT");
+  EXPECT_EQ(last("<dataset>\n<src><doc><seg>a</seg></doc></src></dataset>"),
+            name + ":2: <src> outside of a <doc>; expected XML of WMT");
+  EXPECT_EQ(last("<tmx><tu/>\n<tuv><seg>a</seg></tuv></tmx>"), name + ":2: <seg> outside of a <tu>; expected TMX");
   const std::string packed = gzip("<tmx>" + std::string(100'000, ' '));
   EXPECT_THAT(last(packed.substr(0, packed.size() - 9)), HasSubstr("cannot read " + name + " after line 1: damaged"));
   folder.write("tmx", "<tmx/>");
