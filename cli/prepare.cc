@@ -19,6 +19,7 @@
 #include "cli/model_options.h"
 #include "cli/prepare_text.h"
 #include "nmt/data/prepare.h"
+#include "nmt/train/pair_losses.h"
 
 namespace babelring {
 
@@ -31,6 +32,8 @@ struct PrepareArguments {
   std::vector<std::string> valid, test;  // source and target, or a file that holds both sides
   PairChoiceOptions pairs;
   std::string output, vocabulary, unequal = "refuse";
+  std::string drop_suspects;  // file of losses, or the run's folder
+  double suspects = 0.01;
   bool json = false, dry_run = false;
 };
 
@@ -69,6 +72,19 @@ void check_filter(const PrepareArguments& arguments, FilterOptions& filter) {
   filter.target_language = arguments.pairs.languages[1];
 }
 
+/// Null without --drop-suspects.
+std::shared_ptr<const Suspects> suspects_of(const PrepareArguments& arguments) {
+  std::filesystem::path file = arguments.drop_suspects;
+  if (file.empty()) return nullptr;
+  if (arguments.dry_run)
+    throw UsageFailure("--drop-suspects knows pairs by their pieces, which --dry-run does not make");
+  if (arguments.vocabulary.empty()) {
+    throw UsageFailure("--drop-suspects: expected --vocabulary too, that of the run whose losses they are");
+  }
+  if (std::filesystem::is_directory(file)) file /= pair_losses_name;
+  return std::make_shared<Suspects>(find_suspects(file, arguments.suspects));
+}
+
 void run_prepare(PrepareArguments& arguments) {
   PrepareOptions& options = arguments.options;
   if (options.filter.min_words > options.filter.max_words) {
@@ -86,6 +102,7 @@ void run_prepare(PrepareArguments& arguments) {
   options.choice = arguments.pairs.choice();
   options.output = arguments.output;
   options.use_vocabulary = arguments.vocabulary;
+  options.suspects = suspects_of(arguments);
   options.unequal = arguments.unequal == "refuse" ? Unequal::refuse : Unequal::truncate;
   if (arguments.dry_run) {
     print_dry_run(arguments);
@@ -237,7 +254,8 @@ void add_filter(CLI::App& command, PrepareArguments& arguments) {
 }
 
 /// Filters that also drop sound pairs. The help says values with which those were few, see FilterOptions.
-void add_more_filters(CLI::App& command, FilterOptions& filter) {
+void add_more_filters(CLI::App& command, PrepareArguments& arguments) {
+  FilterOptions& filter = arguments.options.filter;
   command
       .add_option("--min-script", filter.min_script,
                   "min fraction of the letters of each side in its script, such as 0.5; 0: any script")
@@ -274,6 +292,18 @@ void add_more_filters(CLI::App& command, FilterOptions& filter) {
                    "drop pairs with sides that differ only in case, marks and digits");
   command.add_flag("--drop-near-duplicates", filter.drop_near_duplicates,
                    "drop pairs that differ from an earlier one only in case, marks and digits");
+  command
+      .add_option(
+          "--drop-suspects", arguments.drop_suspects,
+          "drop the pairs whose loss fell least in a run with training.pair_losses, most of them wrong translations: "
+          "its folder or the file; needs its --vocabulary")
+      ->check(CLI::ExistingPath)
+      ->type_name("RUN|FILE");
+  command
+      .add_option("--suspects", arguments.suspects,
+                  "fraction of the run's pairs that --drop-suspects drops, such as that of wrong translations")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -319,8 +349,7 @@ void add_prepare(CLI::App& app) {
   in_group("Text", [&] { add_input(*command, *arguments); });
   in_group("Vocabulary", [&] { add_vocabulary(*command, *arguments); });
   in_group("Filters of training pairs", [&] { add_filter(*command, *arguments); });
-  in_group("Filters of training pairs that are off by default",
-           [&] { add_more_filters(*command, arguments->options.filter); });
+  in_group("Filters of training pairs that are off by default", [&] { add_more_filters(*command, *arguments); });
   command->add_flag("--align", arguments->options.align,
                     "align the pieces of the training pairs, for training.guided_alignment");
   command

@@ -21,6 +21,7 @@
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cpu/peaks.h"
 #include "nmt/parallel/device.h"
+#include "nmt/train/pair_losses.h"
 #include "nmt/train/sequences_plan.h"
 #include "nmt/train/setup/memory_plan.h"
 #include "nmt/train/setup/own_libraries.h"
@@ -31,7 +32,6 @@
 #include "worker/heartbeat.h"
 #include "worker/progress_meter.h"
 #include "worker/rank_agreement.h"
-#include "worker/rank_facts.h"
 #include "worker/rank_threads.h"
 #include "worker/record_fanout.h"
 #include "worker/reporter.h"
@@ -291,6 +291,7 @@ void run_attempt(const AttemptParts& parts, StopRequest& stop, LogRecords& log) 
   RecordFanout records(progress, console.get(), *reporter, heartbeat.get());
   Checkpointer checkpoints(config, folder / "checkpoints", data.vocabulary_model(), parts.backend, parts.ranks, records,
                            [opened = parts.opened] { opened->require_current(); });
+  const auto pair_losses = first_rank ? make_pair_losses(config, data, folder) : nullptr;
   const auto lab = make_lab({config, folder / "lab", data.source->digest(), identity.run, identity.rank, records, spans,
                              data.vocabulary_or_null(), first_rank ? &requests.trace : nullptr, parts.threads});
   Trainer trainer({.config = config,
@@ -307,6 +308,7 @@ void run_attempt(const AttemptParts& parts, StopRequest& stop, LogRecords& log) 
                    .gpu_meter = parts.gpu_meter,
                    .spans = &spans,
                    .lab = lab.get(),
+                   .pair_losses = pair_losses.get(),
                    .data_check = parts.data_check,
                    .threads = parts.threads,
                    .model_vocabulary = data.model_vocabulary,

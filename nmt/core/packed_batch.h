@@ -12,6 +12,7 @@ struct PackedSequences {
 
   std::int64_t sentences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   std::int64_t tokens() const { return static_cast<std::int64_t>(ids.size()); }
+  std::int32_t length(std::size_t sentence) const { return offsets[sentence + 1] - offsets[sentence]; }
 };
 
 /// The source pieces that each target piece is aligned with: row i of target_out has sources[offsets[i] .. offsets[i +
@@ -32,6 +33,7 @@ struct PackedBatch {
   // micro-batches. Dropout bits are derived from it.
   std::int64_t first_source_row = 0;
   std::int64_t first_target_row = 0;
+  std::int64_t first_sentence = 0;     // likewise, of its first sentence
   std::vector<std::uint16_t> corpora;  // of each sentence: the part of the corpus that it is in; empty: not known
 };
 

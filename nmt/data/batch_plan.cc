@@ -226,6 +226,7 @@ PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const Bat
   PackedBatch batch;
   batch.first_source_row = slice.first_source_row;
   batch.first_target_row = slice.first_target_row;
+  batch.first_sentence = slice.first;
   batch.source.ids.reserve(static_cast<std::size_t>(slice.source_tokens));
   batch.target_in.ids.reserve(static_cast<std::size_t>(slice.target_tokens));
   batch.target_out.reserve(static_cast<std::size_t>(slice.target_tokens));

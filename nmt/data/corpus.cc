@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/failure.h"
 #include "base/files.h"
+#include "nmt/data/text.h"
 
 namespace babelring {
 
@@ -38,6 +39,14 @@ constexpr std::size_t padded(std::size_t bytes) {
 }
 
 }  // namespace
+
+std::uint64_t pair_hash(std::span<const std::int32_t> source, std::span<const std::int32_t> target) {
+  const auto hash = [](std::span<const std::int32_t> ids, std::uint64_t seed) {
+    const void* bytes = ids.data();
+    return hash_text({static_cast<const char*>(bytes), ids.size_bytes()}, seed);
+  };
+  return hash(target, hash(source, 0));
+}
 
 IdFileWriter::IdFileWriter(const std::filesystem::path& file) : file_(std::make_unique<AtomicFile>(file)) {
   Head head{{}, format_version, 0};

@@ -83,6 +83,9 @@ class IdSequences {
   std::span<const std::uint64_t> offsets_;
 };
 
+/// Identifies a pair by its ids, on any processor. Among 100 million pairs, the probability of any collision is 0.03 %.
+std::uint64_t pair_hash(std::span<const std::int32_t> source, std::span<const std::int32_t> target);
+
 /// A part of a corpus that has a name: sentences [first, last).
 struct CorpusPart {
   std::string name;

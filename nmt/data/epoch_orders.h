@@ -21,6 +21,7 @@ struct PlanOptions {
   DataOrder order = DataOrder::shuffled;
   double source_word_dropout = 0, target_word_dropout = 0;  // see drop_words()
   MixOptions mix;                                           // see MixedPlan; empty: every epoch has every sentence
+  bool names_pairs = false;                                 // updates have UpdateBatches::pairs
 };
 
 /// Tokens of a sentence, with </s>.

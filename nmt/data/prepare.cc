@@ -46,6 +46,7 @@ class Preparation {
     const std::string model = make_vocabulary();
     const std::string origin = options_.use_vocabulary.empty() ? vocabulary_name : options_.use_vocabulary.string();
     const Vocabulary vocabulary = Vocabulary::from_bytes(model, origin);
+    if (options_.suspects) options_.suspects->check(vocabulary);
     write(vocabulary_name, model);
     PrepareResult result;
     result.manifest.vocabulary = describe_file(work_.path(), vocabulary_name);
@@ -312,6 +313,7 @@ class Preparation {
     const auto source = encode_lines(round.source, TextSide::source, vocabulary, options_.threads);
     const auto target = encode_lines(round.target, TextSide::target, vocabulary, options_.threads);
     const std::vector<std::string> decoded = decode_lines(target, vocabulary, options_.threads);
+    const Suspects* suspects = set.held_out ? nullptr : options_.suspects.get();
     for (std::size_t i = 0; i < source.size(); ++i) {
       PrepareReport& report = parts.next().report;
       const auto source_pieces = count(source[i]), target_pieces = count(target[i]);
@@ -323,6 +325,12 @@ class Preparation {
       }
       if (finding) {
         report.add(*finding, round.origin[i], round.source[i]);
+        report.remove_kept();
+        continue;
+      }
+      if (const auto kept = suspects != nullptr ? suspects->find(source[i], target[i]) : std::nullopt) {
+        report.add_pair(Finding::suspect, fmt::format("{}: keeps {:.0f} % of its loss", round.origin[i], 100 * *kept),
+                        round.source[i], round.target[i]);
         report.remove_kept();
         continue;
       }

@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "nmt/data/manifest.h"
@@ -25,6 +28,19 @@ struct NamedText {
 /// data.mix.
 bool is_corpus_name(std::string_view name);
 
+/// Training pairs that a model did not learn, see find_suspects().
+struct Suspects {
+  std::filesystem::path file;                      // where they were found
+  std::string vocabulary;                          // digest of the model in whose pieces they are
+  double fraction = 0;                             // of the pairs of the file
+  std::unordered_map<std::uint64_t, double> kept;  // by pair_hash(): later loss over earlier loss
+
+  /// Throws Failure unless they are in pieces of this vocabulary.
+  void check(const Vocabulary& of_text) const;
+  /// The part of its loss that a pair kept, if it is among them.
+  std::optional<double> find(std::span<const std::int32_t> source, std::span<const std::int32_t> target) const;
+};
+
 struct PrepareOptions {
   std::vector<TextFiles> train;    // read one after another; empty with `corpora`
   std::vector<NamedText> corpora;  // instead of `train`; a pair that several have belongs to the first of them
@@ -39,7 +55,8 @@ struct PrepareOptions {
   FilterOptions filter;
   std::int64_t max_pieces = 256;  // training pairs with more subwords on either side are dropped
   double max_unknown = 0.4;       // training pairs with a larger fraction of <unk> on either side are dropped
-  bool align = false;             // align the pieces of the training pairs, for training.guided_alignment
+  std::shared_ptr<const Suspects> suspects;  // training pairs that are dropped; null: none
+  bool align = false;                        // align the pieces of the training pairs, for training.guided_alignment
   Unequal unequal = Unequal::refuse;
   int threads = 0;  // encoding threads; 0: one per available CPU. Does not affect the result
 };

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/failure.h"
+#include "nmt/data/corpus.h"
+
 namespace babelring {
 
 bool is_corpus_name(std::string_view name) {
@@ -9,6 +12,19 @@ bool is_corpus_name(std::string_view name) {
   constexpr std::size_t max_characters = 40;
   return !name.empty() && name.size() <= max_characters && name != "until" && name.front() != '-' &&
          name.find_first_not_of(characters) == std::string_view::npos;
+}
+
+void Suspects::check(const Vocabulary& of_text) const {
+  if (vocabulary == of_text.digest()) return;
+  fail(
+      "prepare: --drop-suspects: the losses of {} are of pairs in pieces of the vocabulary {:.12}, found {:.12}; "
+      "expected --vocabulary with the folder that the run was trained on, or its checkpoint",
+      file.string(), vocabulary, of_text.digest());
+}
+
+std::optional<double> Suspects::find(std::span<const std::int32_t> source, std::span<const std::int32_t> target) const {
+  const auto found = kept.find(pair_hash(source, target));
+  return found != kept.end() ? std::optional(found->second) : std::nullopt;
 }
 
 json::object to_json(const PrepareOptions& options) {
@@ -52,6 +68,8 @@ json::object to_json(const PrepareOptions& options) {
           {"same_addresses", options.filter.same_addresses},
           {"drop_near_identical", options.filter.drop_near_identical},
           {"drop_near_duplicates", options.filter.drop_near_duplicates},
+          {"drop_suspects", options.suspects ? options.suspects->file.string() : ""},
+          {"suspects", options.suspects ? options.suspects->fraction : 0},
           {"max_pieces", options.max_pieces},
           {"max_unknown", options.max_unknown},
           {"align", options.align},

@@ -43,6 +43,7 @@ constexpr std::array<Words, finding_count> words = {{
     {"held_out", "one side occurs in a held-out set", "--keep-held-out"},
     {"too_many_pieces", "too many subwords", "--max-pieces"},
     {"too_many_unknown", "too many <unk>", "--max-unknown"},
+    {"suspect", "loss that fell too little in training", "--drop-suspects"},
     {"unpaired", "lines after the end of the shorter file", ""},
     {"crlf", "CR LF line end (pair kept, CR removed)", ""},
 }};

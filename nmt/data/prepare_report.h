@@ -40,6 +40,7 @@ enum class Finding {
   held_out,
   too_many_pieces,
   too_many_unknown,
+  suspect,
   unpaired,
   crlf,
 };

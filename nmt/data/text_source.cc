@@ -107,8 +107,20 @@ UpdateBatches TextSource::make_undropped(std::int64_t update, const DataPosition
   if (const Corpus& corpus = plan_.corpus(); !corpus.parts().empty()) {
     for (const std::int64_t sentence : planned.sentences) planned.corpora.push_back(corpus.part_of(sentence));
   }
+  std::vector<PlannedPair> pairs;
+  for (std::size_t i = 0; options_.names_pairs && i < planned.sentences.size(); ++i) {
+    pairs.push_back({planned.sentences[i], planned.epochs.empty() ? start.epoch : planned.epochs[i]});
+  }
+  UpdateBatches batches = make_batches_of(std::move(planned), start.epoch, update, part);
+  batches.pairs = std::move(pairs);
+  return batches;
+}
+
+/// The batches of a planned update, segmented anew if a sampler draws.
+UpdateBatches TextSource::make_batches_of(UpdatePlan planned, std::int64_t epoch, std::int64_t update,
+                                          const RankPart& part) const {
   if (!sampler_) return make_batches(plan_.corpus(), planned, update, part);
-  const Corpus drawn = sampler_->draw(plan_.corpus(), start.epoch, planned.sentences, planned.epochs);
+  const Corpus drawn = sampler_->draw(plan_.corpus(), epoch, planned.sentences, planned.epochs);
   std::iota(planned.sentences.begin(), planned.sentences.end(), 0);
   planned.source_tokens = drawn.source_tokens() + drawn.sentences();
   planned.target_tokens = drawn.target_tokens() + drawn.sentences();

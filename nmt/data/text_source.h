@@ -40,6 +40,9 @@ class TextSource : public UpdateSource {
   /// make() without drop_words().
   UpdateBatches make_undropped(std::int64_t update, const DataPosition& start, const RankPart& part) const;
 
+  UpdateBatches make_batches_of(UpdatePlan planned, std::int64_t epoch, std::int64_t update,
+                                const RankPart& part) const;
+
   std::optional<SegmentSampler> sampler_;
   SegmentSampler::Growth growth_;
   BatchPlan plan_;

@@ -89,6 +89,11 @@ struct MovedUnit {
   friend bool operator==(const MovedUnit&, const MovedUnit&) = default;
 };
 
+/// A sentence pair of an update.
+struct PlannedPair {
+  std::int64_t sentence = 0, epoch = 0;  // in the corpus, from 0; in a mix, the epoch is that of its part
+};
+
 /// One rank's data for one update.
 struct UpdateBatches {
   std::int64_t update = 0;
@@ -103,6 +108,7 @@ struct UpdateBatches {
   // is computed on all ranks or on none.
   double entropy = std::numeric_limits<double>::quiet_NaN();
   std::size_t corpora = 0;          // UpdateSource::corpora(), by which the micro-batches number their sentences
+  std::vector<PlannedPair> pairs;   // of the update over all ranks; empty without PlanOptions::names_pairs
   UnitRange units;                  // of this rank, as they are added
   std::vector<int> computed = {0};  // the units that this rank computes: first those of other ranks, then its own
   std::vector<PackedBatch> micro_batches;  // those of each unit in `computed`, as many for each; some may be empty

@@ -45,21 +45,34 @@ LossSums FetchedLosses::sums() const {
           .alignment = kinds_ > 3 ? sum_of(3 * tokens) : 0};
 }
 
-void FetchedLosses::add_to(CorpusSums& sums, const PackedBatch& batch) const {
-  if (losses_ == nullptr) return;
+/// The sum of row `kind` of OutputProjectionLoss::run() over a sentence, or the mean of both passes of run_twice().
+double FetchedLosses::sum_of_sentence(std::size_t kind, const PackedBatch& batch, std::size_t sentence) const {
   const std::size_t rows = losses_->size() / static_cast<std::size_t>(kinds_);
   const bool twice = kinds_ > 2 * OutputProjectionLoss::pass_rows;
-  const std::size_t second = OutputProjectionLoss::pass_rows * rows;
+  const float* const first = losses_->data() + kind * rows;
+  const float* const second = first + OutputProjectionLoss::pass_rows * static_cast<std::int64_t>(rows);
+  double sum = 0;
+  for (std::int32_t i = batch.target_in.offsets[sentence]; i < batch.target_in.offsets[sentence + 1]; ++i) {
+    const auto loss = static_cast<double>(first[i]);
+    sum += twice ? (loss + static_cast<double>(second[i])) / 2 : loss;
+  }
+  return sum;
+}
+
+void FetchedLosses::add_to(CorpusSums& sums, const PackedBatch& batch) const {
+  if (losses_ == nullptr) return;
   for (std::size_t sentence = 0; sentence < batch.corpora.size(); ++sentence) {
-    const auto begin = static_cast<std::size_t>(batch.target_in.offsets[sentence]);
-    const auto end = static_cast<std::size_t>(batch.target_in.offsets[sentence + 1]);
-    double loss = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      const auto first = static_cast<double>((*losses_)[i]);
-      loss += twice ? (first + static_cast<double>((*losses_)[second + i])) / 2 : first;
-    }
-    sums.loss[batch.corpora[sentence]] += loss;
-    sums.tokens[batch.corpora[sentence]] += static_cast<double>(end - begin);
+    sums.loss[batch.corpora[sentence]] += sum_of_sentence(0, batch, sentence);
+    sums.tokens[batch.corpora[sentence]] += batch.target_in.length(sentence);
+  }
+}
+
+void FetchedLosses::set_means(std::vector<double>& sentences, const PackedBatch& batch) const {
+  if (losses_ == nullptr) return;
+  const auto count = static_cast<std::size_t>(batch.target_in.sentences());
+  const auto first = static_cast<std::size_t>(batch.first_sentence);
+  for (std::size_t sentence = 0; sentence < count; ++sentence) {
+    sentences[first + sentence] = sum_of_sentence(1, batch, sentence) / batch.target_in.length(sentence);
   }
 }
 

@@ -69,8 +69,12 @@ class FetchedLosses {
   LossSums sums() const;
   /// Adds the losses of each sentence of the batch to those of its corpus. Valid when sums() is.
   void add_to(CorpusSums& sums, const PackedBatch& batch) const;
+  /// Sets the mean nll of each sentence of the batch in those of the update. Valid when sums() is.
+  void set_means(std::vector<double>& sentences, const PackedBatch& batch) const;
 
  private:
+  double sum_of_sentence(std::size_t kind, const PackedBatch& batch, std::size_t sentence) const;
+
   std::shared_ptr<const std::vector<float>> losses_;
   std::int64_t kinds_, padding_;
 };

@@ -14,6 +14,7 @@
 #include "nmt/train/checkpointing/resume_check.h"
 #include "nmt/train/evaluation/sequence_validator.h"
 #include "nmt/train/evaluation/translation_validator.h"
+#include "nmt/train/pair_losses.h"
 #include "nmt/train/setup/memory_plan.h"
 #include "nmt/train/setup/own_libraries.h"
 #include "nmt/train/setup/task_data.h"
@@ -114,6 +115,8 @@ void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOp
   }
   state_.run = run;
   state_.attempt = attempt;
+  if (!parts_.config.training.pair_losses) return;
+  run_on_rank_0(parts_.communicator, [&] { parts_.pair_losses->begin(state_.progress.update == 0); });
 }
 
 /// Makes the restored state this attempt's, whose own state is `own`.
@@ -261,6 +264,7 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
   divergence_.note(result.record);
   balancer_.note(result.record);
   if (!corpora_.empty()) add_corpora(result.corpora, before, result.record);
+  if (parts_.pair_losses != nullptr && !result.record.skipped) parts_.pair_losses->add(result.pairs);
   record(std::move(result.record), before);
   return result;
 }

@@ -25,6 +25,8 @@
 
 namespace babelring {
 
+class PairLosses;
+
 /// Objects of the program that training uses. All must outlive the Trainer.
 struct TrainerParts {
   const TrainConfig& config;
@@ -41,6 +43,7 @@ struct TrainerParts {
   GpuMeter* gpu_meter = nullptr;                    // null: no GPU, or its figures cannot be read
   SpanLog* spans = nullptr;                         // for timelines; null: not logged
   UpdateObserver* lab = nullptr;                    // null: no lab tools
+  PairLosses* pair_losses = nullptr;                // of rank 0; null: not noted
   DataCheck* data_check = nullptr;                  // of the first rank of each host; null: the data is not checked
   int threads = 1;                                  // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;                // subwords in the model's vocabulary

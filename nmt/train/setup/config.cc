@@ -153,6 +153,9 @@ void TrainingConfig::bind(OptionBinder& b) {
       "schedule and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
   bind_regularisers(*this, b);
+  b.flag("pair_losses", pair_losses,
+         "write the loss of each training pair in each epoch to pair_losses.safetensors in the run's folder, for `nmt "
+         "prepare --drop-suspects`; takes 8 bytes a pair and 4 for each epoch");
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
            "the previous line");
@@ -316,6 +319,11 @@ void TrainConfig::check_regularisers() const {
            fmt::format("{}, but training.guided_alignment needs its layer in each update; expected 0 for one of them",
                        training.layer_drop));
   }
+  if (training.pair_losses && (task != Task::translation || emulated())) {
+    refuse("training.pair_losses",
+           fmt::format("true, but {}; expected false",
+                       emulated() ? "training.device emulated computes no losses" : "task gssm has no sentence pairs"));
+  }
 }
 
 void TrainConfig::check_translation() const {
@@ -375,20 +383,6 @@ void TrainConfig::check_gssm() const {
            fmt::format("{}, but sequences made on the fly have no epochs; expected updates (u) or target tokens (t)",
                        interval->text()));
   }
-}
-
-void TrainConfig::check_ranks(int ranks) const {
-  if (!training.by_units()) return;
-  if (std::has_single_bit(static_cast<unsigned>(ranks)) && ranks <= training.units) return;
-  throw UsageFailure(
-      fmt::format("training.reproducible ranks: found {} ranks, expected a power of two up to training.units, {}",
-                  ranks, training.units));
-}
-
-CommOptions TrainConfig::comm_options() const {
-  CommOptions options = communication.options();
-  if (training.by_units()) options.order = AddOrder::tree;
-  return options;
 }
 
 }  // namespace babelring

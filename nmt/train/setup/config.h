@@ -96,6 +96,7 @@ struct TrainingConfig {
   double layer_drop = 0;
   double source_word_dropout = 0;
   double target_word_dropout = 0;
+  bool pair_losses = false;
   Interval log_every = "50u";
   Interval digest_every = "100u";
   OnDifference on_difference = OnDifference::stop;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <numeric>
 #include <utility>
 
@@ -129,7 +130,8 @@ PlanOptions TrainConfig::plan_options() const {
           .seed = static_cast<std::uint64_t>(training.seed),
           .source_word_dropout = training.source_word_dropout,
           .target_word_dropout = training.target_word_dropout,
-          .mix = mix_options()};
+          .mix = mix_options(),
+          .names_pairs = training.pair_losses};
 }
 
 namespace {
@@ -298,6 +300,20 @@ TrainConfig with_generator_of_folder(TrainConfig config) {
   }
   config.check();
   return config;
+}
+
+void TrainConfig::check_ranks(int ranks) const {
+  if (!training.by_units()) return;
+  if (std::has_single_bit(static_cast<unsigned>(ranks)) && ranks <= training.units) return;
+  throw UsageFailure(
+      fmt::format("training.reproducible ranks: found {} ranks, expected a power of two up to training.units, {}",
+                  ranks, training.units));
+}
+
+CommOptions TrainConfig::comm_options() const {
+  CommOptions options = communication.options();
+  if (training.by_units()) options.order = AddOrder::tree;
+  return options;
 }
 
 RankPart rank_part(const TrainConfig& config, const Communicator& communicator, std::int64_t micro_batch_tokens) {

@@ -135,11 +135,13 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
   struct {
     std::vector<LossSums> units;      // each rank's, and 0 for those of other ranks
     std::vector<CorpusSums> corpora;  // of each unit likewise
+    std::vector<double> pairs;        // means of this rank's, and 0 for those of other ranks
     double entropy;
     double stop, without_checkpoint, checkpoint, trace, writing, damaged;  // number of ranks that vote for it
     double minutes;                                                        // rank 0's, other ranks add 0
   } sums{.units = std::vector<LossSums>(static_cast<std::size_t>(batches.units.total)),
          .corpora = {},
+         .pairs = std::vector<double>(batches.pairs.size()),
          .entropy = batches.entropy,
          .stop = votes.stop ? 1.0 : 0.0,
          .without_checkpoint = votes.without_checkpoint ? 1.0 : 0.0,
@@ -153,11 +155,13 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const int unit = batches.computed[i / batches.micro_batches_per_unit()];
     sums.units[static_cast<std::size_t>(unit)] += losses[i].sums();
+    if (!sums.pairs.empty()) losses[i].set_means(sums.pairs, batches.micro_batches[i]);
   }
   sums.corpora = corpora_of_units(batches, losses);
   sum_over_ranks(replica_.communicator, [&sums](auto&& visit) {
     for (LossSums& unit : sums.units) unit.each(visit);
     for (CorpusSums& unit : sums.corpora) unit.each(visit);
+    for (double& pair : sums.pairs) visit(pair);
     for (double* number : {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.trace, &sums.writing,
                            &sums.damaged, &sums.minutes, &sums.entropy}) {
       visit(*number);
@@ -166,6 +170,9 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
   clock_.enter(StepPart::other);
   result.loss = sum_in_tree(sums.units);
   if (!emulated_) result.corpora = sum_in_tree(sums.corpora);
+  for (std::size_t i = 0; i < sums.pairs.size(); ++i) {
+    result.pairs.push_back({batches.pairs[i].sentence, batches.pairs[i].epoch, sums.pairs[i]});
+  }
   result.entropy = sums.entropy;
   result.votes = {.stop = sums.stop > 0,
                   .without_checkpoint = sums.without_checkpoint > 0,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/records/records.h"
@@ -22,12 +23,19 @@ struct Votes {
   bool damaged = false;  // it has found that the training data is damaged: the run must end
 };
 
+/// The loss of a sentence pair in an update.
+struct PairLoss {
+  std::int64_t pair = 0, epoch = 0;  // as in PlannedPair
+  double nll = 0;                    // mean over its target tokens, </s> included, in nats
+};
+
 /// Result of an update, bit-equal on all ranks, and this rank's record of it.
 struct UpdateResult {
   Progress progress;               // after the update
   DataPosition next;               // data position after the update
   LossSums loss;                   // over all ranks
   CorpusSums corpora;              // over all ranks; empty: the corpora have no names, or the run is emulated
+  std::vector<PairLoss> pairs;     // of all ranks; empty without training.pair_losses
   double entropy = 0;              // of the source over the same tokens, in nats, over all ranks; NaN if not computed
   Votes votes;                     // of any rank
   double elapsed_minutes = 0;      // rank 0's training time

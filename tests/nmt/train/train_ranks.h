@@ -10,6 +10,7 @@
 
 #include "nmt/data/text_source.h"
 #include "nmt/parallel/device.h"
+#include "nmt/train/pair_losses.h"
 #include "tests/nmt/comm/fake_nccl.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -32,6 +33,7 @@ inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communic
       choose_gradient_comm(config.communication, 1 << 20, *backend, communicator, [] { return FakeNccl::library(); });
   Communicator& ranks = gradient_comm.nccl ? *gradient_comm.nccl : communicator;
   TextSource source(corpus, config.plan_options());
+  PairLosses losses(folder / pair_losses_name, corpus, "");
   run_rank({.config = config,
             .backend = *backend,
             .communicator = ranks,
@@ -40,6 +42,7 @@ inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communic
             .folder = folder,
             .stop = stop,
             .lab = lab,
+            .pair_losses = ranks.rank() == 0 && config.training.pair_losses ? &losses : nullptr,
             .vocabulary = vocabulary});
 }
 

@@ -18,6 +18,7 @@ struct TrainedRank {
   std::filesystem::path folder = {};  // of checkpoints; empty: none
   const StopRequest& stop;
   UpdateObserver* lab = nullptr;
+  PairLosses* pair_losses = nullptr;
   int threads = 1;
   int vocabulary = pieces;
 };
@@ -36,6 +37,7 @@ inline void run_rank(const TrainedRank& rank) {
                    .records = rank.records,
                    .stop = rank.stop,
                    .lab = rank.lab,
+                   .pair_losses = rank.pair_losses,
                    .threads = rank.threads,
                    .model_vocabulary = rank.vocabulary});
   trainer.begin("r_00000000000000000000000000", 1);

@@ -246,6 +246,13 @@ TEST(TrainConfig, ASampleOfTheTrainingSetNeedsAnotherValidationSet) {
             "validation.train_sample: 9, but data.valid_set is the training set; expected 0");
 }
 
+TEST(TrainConfig, LossesOfPairsNeedPairsThatAreComputed) {
+  EXPECT_THAT(message_of("task: gssm\npreset: lm-288\n", {"training.pair_losses=true"}),
+              testing::HasSubstr("training.pair_losses: true, but task gssm has no sentence pairs; expected false"));
+  EXPECT_THAT(message_of("data:\n  folder: d\n", {"training.pair_losses=true", "training.device=emulated"}),
+              testing::HasSubstr("training.pair_losses: true, but training.device emulated computes no losses"));
+}
+
 TEST(TrainConfig, OtherSetsHaveANameAFolderAndASet) {
   const std::string yaml = "data:\n  folder: d\nvalidation:\n  other_sets: ['general=data/general', 'news=n:1:test']\n";
   const TrainConfig config = read_config(yaml, "test.yaml", {});
