@@ -387,12 +387,12 @@ void Reporter::wait_to_retry() {
   if (closing_ != was_closing) retry_ = milliseconds(0);  // restart the backoff for the last attempts
 }
 
-bool Reporter::stopped() {
+bool Reporter::stopped() const {
   const std::lock_guard lock(mutex_);
   return stop_;
 }
 
-bool Reporter::closing() {
+bool Reporter::closing() const {
   const std::lock_guard lock(mutex_);
   return closing_;
 }

@@ -123,15 +123,15 @@ class Reporter : public RecordSink {
   void report_outage(const std::string& why);
   void wait_for_turn();
   void wait_to_retry();
-  bool stopped();
-  bool closing();
+  bool stopped() const;
+  bool closing() const;
   std::vector<Sending> older_spools(bool check) const;
 
   const ReporterOptions options_;
   SpoolWriter writer_;
   std::unique_ptr<HttpClient> client_;  // null without a server
 
-  std::mutex mutex_;  // guards writer_ and the members below
+  mutable std::mutex mutex_;  // guards writer_ and the members below
   std::condition_variable changed_;
   std::int64_t written_ = 0;  // records since the start
   bool spool_fails_ = false;  // and the warning was logged

@@ -27,7 +27,7 @@ namespace babelring {
 namespace {
 
 constexpr std::int64_t header_bytes = 128 << 10;  // with its length; an epoch takes at most 110
-constexpr std::size_t chunk = 1 << 16;            // values written at a time
+constexpr std::size_t values_at_once = 1 << 16;   // values written at a time
 
 std::string epoch_name(std::int64_t epoch) {
   return fmt::format("epoch_{}", epoch + 1);
@@ -112,7 +112,7 @@ void PairLosses::create() {
   std::vector<std::uint32_t> words;
   for (std::int64_t first = 0; first < pairs; first += std::ssize(words) / 2) {
     words.clear();
-    for (std::int64_t i = first; i < std::min(pairs, first + static_cast<std::int64_t>(chunk)); ++i) {
+    for (std::int64_t i = first; i < std::min(pairs, first + static_cast<std::int64_t>(values_at_once)); ++i) {
       const std::uint64_t hash = pair_hash(corpus_.source(i), corpus_.target(i));
       words.insert(words.end(), {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)});
     }
@@ -136,10 +136,10 @@ void PairLosses::add(std::span<const PairLoss> losses) try {
 
 /// The header comes last: until then the file is the old one with something behind it.
 void PairLosses::add_epochs(std::int64_t count) {
-  const std::vector<float> unseen(chunk, std::numeric_limits<float>::quiet_NaN());
+  const std::vector<float> unseen(values_at_once, std::numeric_limits<float>::quiet_NaN());
   const std::int64_t end = offset_of(corpus_.sentences(), count);
   for (std::int64_t at = offset_of(corpus_.sentences(), epochs_); at < end;) {
-    const std::int64_t bytes = std::min(end - at, static_cast<std::int64_t>(chunk * sizeof(float)));
+    const std::int64_t bytes = std::min(end - at, static_cast<std::int64_t>(values_at_once * sizeof(float)));
     write(unseen.data(), static_cast<std::size_t>(bytes), at);
     at += bytes;
   }
