@@ -6,6 +6,8 @@
 #   scripts/gpu_check.sh --first          two minutes: the machine, the ops' tests, updates of base and big, PyTorch's base
 #   scripts/gpu_check.sh [--minutes 9] [--only PART ...] [--skip PART ...] [--data FOLDER] [--out FOLDER] [--bin FOLDER]
 #   scripts/gpu_check.sh --device cpu     the same in small on the processor: whether the check itself works
+#   scripts/gpu_check.sh --cluster gpu-a:8,gpu-b:8 --data FOLDER      on several hosts, run on the first: how fast gradients are summed, weak
+#                                          scaling of base, the same bits on each run. gpu_check.json has it all in one file
 #   scripts/gpu_check.sh --list           names the parts
 #   scripts/gpu_check.sh --help           every option
 #

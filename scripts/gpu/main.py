@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import cluster
 import launches
 import machine
 import report
@@ -85,12 +86,25 @@ PARTS = (
     Part("all_reduce", op_speed.all_reduce, 60),
     Part("ranks", training.ranks, 60, 15),
 )
+# With --cluster, instead of all others.
+CLUSTER_PARTS = (
+    Part("cluster_start", cluster.start, 60, 20),
+    Part("cluster_sums", cluster.sums, 150, 40),
+    Part("cluster_scaling", cluster.scaling, 300, 100),
+    Part("cluster_bits", cluster.bits, 150, 50),
+)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/gpu_check.sh")
     parser.add_argument(
         "--first", action="store_true", help=f"only {', '.join(part.name for part in FIRST)}, in two minutes"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="HOST:GPUS,...",
+        help=f"only {', '.join(part.name for part in CLUSTER_PARTS)}, on these hosts; run it on the first. All have the "
+        "programs and --data at the same paths, and mpirun reaches them",
     )
     parser.add_argument("--minutes", type=float, help="for all parts together; default 9, with --first 2")
     parser.add_argument("--only", nargs="+", metavar="PART", help="these parts; --list names them")
@@ -115,12 +129,13 @@ def usage(text: str) -> None:
 
 
 def chosen_parts(options: argparse.Namespace) -> list[Part]:
-    names = [part.name for part in PARTS]
+    parts = CLUSTER_PARTS if options.cluster else PARTS
+    names = [part.name for part in parts]
     for name in (options.only or []) + options.skip:
         if name not in names:
             usage(f"found part '{name}', expected some of: {' '.join(names)}")
     wanted = options.only or ([part.name for part in FIRST] if options.first else names)
-    return [part for part in PARTS if part.name in wanted and part.name not in options.skip]
+    return [part for part in parts if part.name in wanted and part.name not in options.skip]
 
 
 def find_programs(options: argparse.Namespace) -> pathlib.Path:
@@ -233,9 +248,13 @@ class Check:
 def main() -> None:
     options = arguments()
     if options.list:
-        print("\n".join(part.name for part in PARTS))
+        print("\n".join(part.name for part in (CLUSTER_PARTS if options.cluster else PARTS)))
         return
     parts = chosen_parts(options)
+    try:
+        hosts = cluster.hosts_of(options.cluster) if options.cluster else ()
+    except ValueError as error:
+        usage(f"--cluster: {error}")
     if options.device == "cuda":
         count, why = machine.count_gpus()
         if count == 0:
@@ -255,6 +274,7 @@ def main() -> None:
         options.device,
         machine.environment(ROOT, programs, options.torch_python),
         options.torch_python,
+        hosts,
     )
     print(f"gpu_check: programs of {programs}", file=sys.stderr)
     for number in (signal.SIGTERM, signal.SIGINT):

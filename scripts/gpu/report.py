@@ -199,7 +199,7 @@ def decode_table(figures: Figures) -> list[str]:
 def all_reduce_table(figures: Figures) -> list[str]:
     rows = [
         (
-            row["algorithm"],
+            row["algorithm"] + (f", {row['hosts']} hosts, {row['ranks']} GPUs" if "hosts" in row else ""),
             number(row["payload_bytes"] / 1e6, ",.2f"),
             number(row["bucket_bytes"] / 1e6, ",.2f"),
             number(row["median_ms"], ".3f"),
@@ -209,6 +209,24 @@ def all_reduce_table(figures: Figures) -> list[str]:
         for row in figures.get("rows", [])
     ]
     return table(("all-reduce by", "MB", "in buckets of, MB", "ms", "bus, GB/s", "error"), rows) if rows else []
+
+
+def scaling_table(figures: Figures) -> list[str]:
+    rows = [
+        (
+            row["hosts"],
+            row["ranks"],
+            number(row["target_tokens_per_s"]),
+            number(row["efficiency"], ".1%"),
+            number(row["step_ms"], ".2f"),
+            number(row["split"]["exposed_communication_ms"], ".1%"),
+            number(row["hidden"], ".0%"),
+            f"{row['first_loss']:.3f} to {row['last_loss']:.3f}",
+        )
+        for row in figures.get("rows", [])
+    ]
+    head = ("hosts", "GPUs", "target tokens/s", "efficiency", "update, ms", "waiting for sums", "sums hidden", "loss")
+    return table(head, rows) if rows else []
 
 
 def bars(whole: Figures) -> list[tuple[str, str, str, str]]:
@@ -271,6 +289,8 @@ def text_of(whole: Figures, brief: bool) -> str:
         ("PyTorch's attention", "torch_attention", attention_table, False),
         ("Ops", "ops", ops_table, True),
         ("All-reduces", "all_reduce", all_reduce_table, True),
+        ("Sums of gradients", "cluster_sums", all_reduce_table, True),
+        ("Weak scaling", "cluster_scaling", scaling_table, False),
         ("Beam search", "decode", decode_table, False),
     ):
         if brief and is_long:

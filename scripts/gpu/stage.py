@@ -53,6 +53,14 @@ def stop_all() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
+class Host:
+    """A host of --cluster, and how many of its GPUs get a rank."""
+
+    name: str
+    gpus: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Setting:
     """The programs, data and device to check."""
 
@@ -64,6 +72,7 @@ class Setting:
     device: str  # cuda, or cpu, where everything is small
     environment: dict[str, str]  # of our programs
     torch_python: str
+    hosts: tuple[Host, ...] = ()  # of --cluster
 
     @property
     def quick(self) -> bool:
