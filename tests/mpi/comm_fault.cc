@@ -1,10 +1,12 @@
 // One rank of a job that loses a peer. Runs all-reduces in an endless loop, like training. Handles signals like the
 // worker: SIGTERM and SIGUSR1 end the job after the current update; after SIGTERM a silent peer fails the job fast.
 // Driven by fault_test.py.
-//   comm_fault DEADLINE_MS shared_memory|ring|exchange|nccl|nccl_exchange [late|throw|error|reset]
+//   comm_fault DEADLINE_MS shared_memory|ring|exchange|nccl|nccl_exchange
+//   [late|throw|error|reset|error=CALL|refused=CALL]
 // exchange, nccl_exchange: sums are scattered between hosts or GPUs, and bytes gathered, as with a sharded optimizer.
-// nccl, nccl_exchange: a fake NCCL between fake GPUs. With error, rank 1's transport fails during the run; with reset,
-// every transport fails as soon as a peer's process has died.
+// nccl, nccl_exchange: a fake NCCL between fake GPUs. With error, rank 1's transport fails during the run, or in the
+// call with that number; with refused, the call itself fails; with reset, every transport fails as soon as a peer's
+// process has died. Each call begins late by a random time.
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,8 +88,13 @@ void train(babelring::Communicator& communicator, bool exchanges, const std::str
 
 /// Opens a fake NCCL communicator, tracked by `control`.
 std::unique_ptr<babelring::Communicator> open_fake_gpus(babelring::Communicator& control, const std::string& mode) {
-  if (mode == "error") babelring::FakeNccl::plan() = {.rank = 1, .fails_at = 50};
-  babelring::FakeNccl::plan().notices_death = mode == "reset";
+  babelring::FakeNccl::Plan& plan = babelring::FakeNccl::plan();
+  plan = {.rank = 1, .max_delay_us = 300};
+  const std::size_t equals = mode.find('=');
+  const int call = equals == std::string::npos ? 50 : std::atoi(mode.c_str() + equals + 1);
+  if (mode.starts_with("error")) plan.fails_at = call;
+  if (mode.starts_with("refused")) plan.refused_at = call;
+  plan.notices_death = mode == "reset";
   const babelring::Buffer memory = babelring::allocate_host(4096);
   return open_nccl(babelring::FakeNccl::library(), control, std::make_unique<babelring::FakeDeviceStream>(),
                    {.trial = memory.view({1024}, babelring::DType::f32)})

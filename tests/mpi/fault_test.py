@@ -144,6 +144,11 @@ def error(job):
     ), 3
 
 
+def call_fails(job):
+    """A call that fails on rank 1, on the device or at once."""
+    return r"(all-reduce|reduce-scatter|all-gather) of [0-9.]+ MB by NCCL .*failed.*: (NCCL|nccl[A-Za-z]+): ", 3
+
+
 def reset(job):
     """A transport that reports the death of a peer. The message names both ranks."""
     job.wait_ready()
@@ -162,6 +167,8 @@ CASES = {
     "throws": (throws, "throw", TIMEOUT_S),
     "error": (error, "error", TIMEOUT_S),
     "reset": (reset, "reset", TIMEOUT_S),
+    # An update has 4 sums, some in two calls, and the parts of a gather. Call 0 is the trial.
+    "calls": (call_fails, [f"{kind}={call}" for call in range(1, 8) for kind in ("error", "refused")], TIMEOUT_S),
 }
 
 
@@ -180,12 +187,17 @@ def main():
     on_one_host = [options.mpirun, *MPIRUN[1:], *kill_delay, "-np", str(RANKS)]
     on_hosts = [TWO_HOSTS, "--hosts", str(RANKS), "--mpirun", " ".join(kill_delay), "--"]
     launch = on_hosts if options.algorithm == "exchange" else on_one_host
-    job = Job([*launch, options.program, str(deadline_s * 1000), options.algorithm, mode])
+    for one in [mode] if isinstance(mode, str) else mode:
+        run(options, act, [*launch, options.program, str(deadline_s * 1000), options.algorithm, one])
+
+
+def run(options, act, command):
+    job = Job(command)
     try:
         message, code = act(job)
         took = job.wait()
         output = "".join(job.lines)
-        if launch is on_hosts and job.process.returncode == NO_HOSTS:
+        if options.algorithm == "exchange" and job.process.returncode == NO_HOSTS:
             sys.exit(NO_HOSTS)
         if not re.search(message, output):
             fail(f"no line matches {message}", job.lines)
@@ -196,7 +208,7 @@ def main():
     finally:
         job.end()
     line = re.search(rf".*(?:{message}).*", output).group(0).strip()
-    print(f"{options.case}: ended {took:.1f} s later, code {job.process.returncode}: {line}")
+    print(f"{command[-1] or options.case}: ended {took:.1f} s later, code {job.process.returncode}: {line}")
 
 
 main()

@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "nmt/core/random.h"
 #include "nmt/core/tensor.h"
 #include "tests/nmt/comm/fake_device_stream.h"
 
@@ -22,7 +23,7 @@ namespace babelring {
 namespace {
 
 constexpr std::size_t slot_bytes = 65536;  // per rank and block
-constexpr int max_ranks = 8;
+constexpr int max_ranks = 16;
 
 /// Rendezvous in memory mapped by all ranks. Counters grow by one per block; a rank that has written block n waits
 /// until all ranks have.
@@ -163,6 +164,7 @@ void wait_for_abort(const NcclCommObject& comm) {
 int queue(const char* function, void* memory, std::size_t count, int type, NcclComm comm, void* handle,
           const std::function<void(char*)>& work) {
   if (comm->polls > 0) return 4;
+  if (concerns(comm->rank) && state().plan.refused_at == comm->queued) return 1;
   if (comm->first) comm->polls = state().plan.connect_polls;
   comm->first = false;
   {
@@ -173,6 +175,10 @@ int queue(const char* function, void* memory, std::size_t count, int type, NcclC
   FakeDeviceStream& stream = FakeDeviceStream::from_handle(handle);
   stream.add([comm, work, data = static_cast<char*>(stream.reach(memory)), number = comm->queued++] {
     const FakeNccl::Plan& plan = state().plan;
+    if (plan.max_delay_us > 0) {
+      Random random(derive_seed(11, static_cast<std::uint64_t>(comm->rank), static_cast<std::uint64_t>(number)));
+      std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int>(random.uniform() * plan.max_delay_us)));
+    }
     const bool fails = concerns(comm->rank) && plan.fails_at == number;
     if (fails) comm->result = nccl_remote_error;
     if (fails || (concerns(comm->rank) && plan.hangs_at == number)) {

@@ -15,13 +15,15 @@ namespace babelring {
 /// FakeNccl::plan selects faults, in the processes of the affected ranks.
 struct FakeNccl {
   struct Plan {
-    int rank = -1;               // the affected rank; -1: all
-    int join_result = 0;         // immediate result of ncclCommInitRankConfig; 1 is "unhandled cuda error"
-    int join_error = 0;          // asynchronous error of joining
-    bool never_joins = false;    // joining stays in progress
-    int connect_polls = 0;       // number of "in progress" results before the first collective is queued
-    std::int64_t fails_at = -1;  // index of a collective that fails with a transport error
-    std::int64_t hangs_at = -1;  // index of a collective that never ends on the device
+    int rank = -1;                 // the affected rank; -1: all
+    int join_result = 0;           // immediate result of ncclCommInitRankConfig; 1 is "unhandled cuda error"
+    int join_error = 0;            // asynchronous error of joining
+    bool never_joins = false;      // joining stays in progress
+    int connect_polls = 0;         // number of "in progress" results before the first collective is queued
+    std::int64_t fails_at = -1;    // index of a collective that fails with a transport error
+    std::int64_t hangs_at = -1;    // index of a collective that never ends on the device
+    std::int64_t refused_at = -1;  // index of a collective whose call fails at once, as a CUDA error
+    int max_delay_us = 0;          // each collective of each rank begins late by a random time up to this
     bool wrong_sums = false;
     bool notices_death = false;  // the transport fails when a rank's process has died
   };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <tuple>
 
 #include "nmt/comm/collective.h"
 #include "nmt/core/random.h"
@@ -215,6 +216,61 @@ TEST_F(NcclCommunicatorTest, ScattersSumsAndGathersParts) {
     for (const FakeNccl::Call& call : FakeNccl::calls(1)) functions.push_back(call.function);
     EXPECT_THAT(functions, ElementsAre("all-reduce", "reduce-scatter", "reduce-scatter", "all-reduce", "all-gather",
                                        "all-gather", "broadcast", "broadcast"));
+  }
+}
+
+/// As training calls it on every rank: the buckets of an update, then the two halves of a sharded one.
+std::vector<float> bucketed_and_sharded(Communicator& nccl, Communicator& control) {
+  std::vector<float> sums = nccl_update(nccl, control).sum;
+  constexpr std::int64_t stripe = 40;
+  const std::int64_t ranks = control.size(), elements = ranks * stripe;
+  const Buffer memory = nccl.allocate(static_cast<std::size_t>(elements) * sizeof(float));
+  const Tensor values = memory.view({elements}, DType::f32);
+  for (std::int64_t i = 0; i < elements; ++i) values.as<float>()[i] = nccl_value(control.rank(), i);
+  PartsByPosition parts(static_cast<std::size_t>(ranks));
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    parts[static_cast<std::size_t>(rank)].push_back({rank * stripe, (rank + 1) * stripe});
+  }
+  HostExchange& exchange = *nccl.host_exchange();
+  exchange.reduce_scatter_start(values, stripe);
+  exchange.finish(exchange.all_gather_start(values, parts));
+  sums.insert(sums.end(), values.as<float>(), values.as<float>() + elements);
+  control.barrier();
+  return sums;
+}
+
+std::vector<std::tuple<std::string, std::size_t, int>> queued_by(int rank) {
+  std::vector<std::tuple<std::string, std::size_t, int>> found;
+  for (const FakeNccl::Call& call : FakeNccl::calls(rank)) found.emplace_back(call.function, call.count, call.type);
+  return found;
+}
+
+TEST_F(NcclCommunicatorTest, UpToSixteenLateRanksQueueTheSameCallsAndHaveTheSameBits) {
+  for (const int ranks : {2, 3, 5, 8, 16}) {
+    FakeNccl::reset();
+    FakeNccl::plan().max_delay_us = 2000;
+    std::vector<std::vector<float>> sums(static_cast<std::size_t>(ranks));
+    on_ranks(
+        [&](Rank& own) {
+          const auto opened = own.open();
+          ASSERT_TRUE(opened) << opened.error();
+          for (int update = 0; update < 2; ++update) {
+            sums[static_cast<std::size_t>(own.rank)] = bucketed_and_sharded(**opened, own.control);
+          }
+        },
+        ranks);
+    double worst = 0;
+    for (std::int64_t i = 0; i < nccl_elements; ++i) {
+      double expected = 0;
+      for (int rank = 0; rank < ranks; ++rank) expected += static_cast<double>(nccl_value(rank, i));
+      worst = std::max(worst, std::abs(expected - static_cast<double>(sums[0][static_cast<std::size_t>(i)])));
+    }
+    EXPECT_LT(worst, 1e-5) << ranks << " ranks";
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(sums[static_cast<std::size_t>(rank)], sums[0]) << "rank " << rank << " of " << ranks;
+      EXPECT_EQ(queued_by(rank), queued_by(0)) << "rank " << rank << " of " << ranks;
+    }
+    EXPECT_EQ(FakeNccl::destroyed(), ranks);
   }
 }
 
