@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "nmt/ops/cpu/cpu_context.h"
+#include "nmt/ops/cpu/kernels/lanes.h"
 
 // Compiled without contraction to fused multiply-adds, which not every instruction set has (CMakeLists.txt).
 namespace babelring::cpu::BABELRING_KERNEL_SET {
@@ -70,20 +71,24 @@ float quantize_row(const float* x, std::int64_t count, int zero, X* to, std::int
 
 /// The results of one row and the 16 outputs from `output` on, of which some may lie beyond those that are asked for.
 template <class X>
-void store_results(const ByteMatmul<X>& p, std::int64_t row, std::int64_t output, const std::int32_t* sums) {
-  const float *scales = p.weight.scales.template as<float>() + output, x_scale = p.x_scales[row];
+[[gnu::always_inline]] inline void store_results(const ByteMatmul<X>& p, std::int64_t row, std::int64_t output,
+                                                 const Vec16f& sums) {
+  const Vec16f scales = load_lanes(p.weight.scales.template as<float>() + output, AllLanes());
+  Vec16f values = sums * (broadcast(p.x_scales[row]) * scales);
   const float* bias = p.bias == nullptr ? nullptr : p.bias + (output - p.first);
   float* y = p.y + row * p.y_stride + (output - p.first);
-  const auto store = [&](std::int64_t begin, std::int64_t end) __attribute__((always_inline)) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) {
-      float value = static_cast<float>(sums[i]) * (x_scale * scales[i]);
-      if (bias != nullptr) value = value + bias[i];
-      y[i] = p.relu && value < 0 ? 0.0f : value;
-    }
-  };
   const std::int64_t begin = std::max<std::int64_t>(0, p.first - output), end = std::min(line_outputs, p.end - output);
-  begin == 0 && end == line_outputs ? store(0, line_outputs) : store(begin, end);
+  if (begin == 0 && end == line_outputs) {
+    if (bias != nullptr) values = values + load_lanes(bias, AllLanes());
+    if (p.relu) values = maximum(broadcast(0), values);  // NaN stays
+    return store_lanes(y, values, AllLanes());
+  }
+  float each[line_outputs];
+  store_lanes(each, values, AllLanes());
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float value = bias == nullptr ? each[i] : each[i] + bias[i];
+    y[i] = p.relu && 0.0f > value ? 0.0f : value;
+  }
 }
 
 #if defined(__AVX512BW__)
@@ -126,9 +131,7 @@ void multiply_block(const ByteMatmul<std::uint8_t>& p, std::int64_t row, std::in
     const __m512i surplus = _mm512_slli_epi32(_mm512_loadu_si512(p.weight.sums.as<std::int32_t>() + output), 7);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
-      alignas(64) std::int32_t results[line_outputs];
-      _mm512_store_si512(results, _mm512_sub_epi32(sums[i][v], surplus));
-      store_results(p, row + i, output, results);
+      store_results(p, row + i, output, {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums[i][v], surplus))});
     }
   }
 }
@@ -194,10 +197,11 @@ void multiply_block(const ByteMatmul<std::int16_t>& p, std::int64_t row, std::in
       }
     }
     for (int i = 0; i < rows; ++i) {
-      std::int32_t pairs[2 * line_outputs], results[line_outputs];
+      std::int32_t pairs[2 * line_outputs];
+      float results[line_outputs];
       std::memcpy(pairs, sums[i], sizeof pairs);
-      for (std::int64_t j = 0; j < line_outputs; ++j) results[j] = pairs[2 * j] + pairs[2 * j + 1];
-      store_results(p, row + i, output, results);
+      for (std::int64_t j = 0; j < line_outputs; ++j) results[j] = static_cast<float>(pairs[2 * j] + pairs[2 * j + 1]);
+      store_results(p, row + i, output, load_lanes(results, AllLanes()));
     }
   }
 }
