@@ -154,8 +154,8 @@ ModelOptions read_options(const json::object& object) {
       constexpr Combination values[] = {Combination::probabilities, Combination::logarithms};
       options.combination = values[choice_of(name, value, {"probabilities", "logarithms"})];
     } else if (name == "precision") {
-      constexpr DType values[] = {DType::f32, DType::bf16};
-      options.precision = values[choice_of(name, value, {"f32", "bf16"})];
+      constexpr DType values[] = {DType::f32, DType::bf16, DType::int8};
+      options.precision = values[choice_of(name, value, {"f32", "bf16", "int8"})];
     } else if (name == "device") {
       constexpr DeviceChoice values[] = {DeviceChoice::automatic, DeviceChoice::cpu, DeviceChoice::cuda};
       options.device = values[choice_of(name, value, {"auto", "cpu", "cuda"})];

@@ -43,7 +43,7 @@ BABELRING_API void babelring_free(void* result);                 /* NULL is allo
 /* Loads a checkpoint. `options` is a JSON object:
  *   "checkpoint": folder of a checkpoint or a run, or an array of several for an ensemble; needed
  *   "weights": numbers above 0, one for each of an ensemble; "combine": "probabilities" or "logarithms"
- *   "precision": "f32" or "bf16"; "device": "auto", "cpu" or "cuda"; "threads": 0 for all */
+ *   "precision": "f32", "bf16" or "int8"; "device": "auto", "cpu" or "cuda"; "threads": 0 for all */
 BABELRING_API babelring_error* babelring_translator_open(const char* options, babelring_translator** translator);
 /* Waits for calls in other threads. NULL is allowed. */
 BABELRING_API void babelring_translator_close(babelring_translator* translator);

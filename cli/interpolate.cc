@@ -290,6 +290,10 @@ std::string curves(const Interpolation& found, const InterpolateArguments& argum
 
 /// Both ends, checked against each other, and the scores between them.
 Interpolation find_between(InterpolateArguments& arguments, const std::vector<double>& alphas) {
+  if (arguments.model.precision == DType::int8) {
+    throw UsageFailure(
+        "interpolate: --precision is int8, expected f32 or bf16, in which weights between two are scored");
+  }
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   // Not `best`, which may come to mean another checkpoint meanwhile.
   const auto resolved_path = [](const std::string& given) {

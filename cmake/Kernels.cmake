@@ -8,7 +8,7 @@ else()
 endif()
 set(options_avx2 -march=x86-64-v3)
 set(options_avx512 -march=x86-64-v4 -mprfchw -mprefer-vector-width=512)
-set(options_avx512_bf16 ${options_avx512} -mavx512bf16)
+set(options_avx512_bf16 ${options_avx512} -mavx512vnni -mavx512bf16)
 
 # babelring_kernels(NAME SET LINKS imported-target... SOURCES file...)
 # Adds sources, compiled for one instruction set, to the library of a room. Their code must be in the namespace

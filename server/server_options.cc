@@ -188,6 +188,10 @@ void declare_service(CLI::App& app, ServerOptions& options, RawOptions& raw) {
                  "maximum number of translation processes; each holds one checkpoint")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  app.add_option("--translator-precision", options.translator_precision,
+                 "precision of their matmuls, as of nmt translate --precision: f32, bf16 or int8")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}))
+      ->capture_default_str();
   app.add_option("--translator-queue", options.translator_queue,
                  "maximum number of waiting translation requests, a quarter of them of one token or address")
       ->check(CLI::Range(1, 1 << 16))
@@ -362,6 +366,7 @@ translate::PoolOptions ServerOptions::translator_options() const {
   translate::PoolOptions pool;
   pool.program = nmt;
   pool.max_helpers = translators;
+  pool.precision = translator_precision;
   pool.memory_mb = translator_memory_mb;
   pool.queue.requests = translator_queue;
   pool.queue.requests_an_owner = std::max<std::size_t>(1, translator_queue / 4);

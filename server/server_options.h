@@ -33,6 +33,7 @@ struct ServerOptions {
   double request_rate = 1000;                      // requests per second and token or address; 0: no limit
   std::filesystem::path nmt;                       // translates and exports; empty: `nmt` in the server's folder
   std::size_t translators = translate::PoolOptions().max_helpers;
+  std::string translator_precision = translate::PoolOptions().precision;
   std::size_t translator_queue = translate::PoolOptions().queue.requests;
   std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
   std::filesystem::path profiles_file;  // launch profiles; empty: the built-in ones

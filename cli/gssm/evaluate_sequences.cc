@@ -138,7 +138,7 @@ json::object evaluate_sequences(const LoadedModel& loaded, const EvaluatedSequen
                           {"nll", nll},
                           {"perplexity", std::exp(nll)},
                           {"accuracy", static_cast<double>(sums.correct) / static_cast<double>(tokens)},
-                          {"precision", name_of(model.compute_dtype())}};
+                          {"precision", name_of(model.precision())}};
   if (!std::isnan(entropy)) {
     figures["entropy"] = entropy;
     figures["excess"] = nll - entropy;

@@ -48,6 +48,8 @@ Moments moments_of(const ConstTensor& tensor) {
       return moments_of<BFloat16>(tensor);
     case DType::i32:
       return moments_of<std::int32_t>(tensor);
+    case DType::int8:
+      return moments_of<std::int8_t>(tensor);
     case DType::f32:
       break;
   }

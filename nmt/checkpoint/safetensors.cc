@@ -114,7 +114,8 @@ bool known_dtype(std::string_view name, DType& dtype) {
   if (name == "F32") dtype = DType::f32;
   if (name == "BF16") dtype = DType::bf16;
   if (name == "I32") dtype = DType::i32;
-  return name == "F32" || name == "BF16" || name == "I32";
+  if (name == "I8") dtype = DType::int8;
+  return name == "F32" || name == "BF16" || name == "I32" || name == "I8";
 }
 
 bool to_shape(const std::vector<std::int64_t>& extents, Shape& shape) {
@@ -157,6 +158,7 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::mo
   for (const auto& member : header->get_object()) {
     if (member.key() == "__metadata__") {
       reader.check_metadata(member.value());
+      metadata_ = member.value().get_object();
     } else {
       entries_.push_back(reader.read_entry(member.key(), member.value()));
     }
@@ -197,7 +199,8 @@ ConstTensor SafetensorsReader::tensor(std::string_view name) const {
   DType dtype{};
   Shape shape;
   if (!known_dtype(entry->dtype, dtype)) {
-    fail("safetensors {}: tensor '{}' is {}, expected F32, BF16 or I32", file_.string(), printable(name), entry->dtype);
+    fail("safetensors {}: tensor '{}' is {}, expected F32, BF16, I32 or I8", file_.string(), printable(name),
+         entry->dtype);
   }
   if (!to_shape(entry->shape, shape)) {
     fail("safetensors {}: tensor '{}' has {} extents, expected at most {}", file_.string(), printable(name),
@@ -231,6 +234,8 @@ std::string_view file_name_of(DType dtype) {
       return "BF16";
     case DType::i32:
       return "I32";
+    case DType::int8:
+      return "I8";
   }
   fail("safetensors: element type {} has no name in the format", static_cast<int>(dtype));
 }

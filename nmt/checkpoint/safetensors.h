@@ -40,6 +40,8 @@ class SafetensorsReader {
   explicit SafetensorsReader(std::filesystem::path file);
 
   const std::filesystem::path& file() const { return file_; }
+  /// The header's `__metadata__`, of strings only.
+  const json::object& metadata() const { return metadata_; }
 
   /// All entries, ordered by position in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
@@ -59,6 +61,7 @@ class SafetensorsReader {
 
   std::filesystem::path file_;
   MappedFile mapped_;
+  json::object metadata_;
   std::vector<SafetensorsEntry> entries_;
 };
 

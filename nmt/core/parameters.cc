@@ -28,19 +28,33 @@ const Parameter& ParameterStore::declare(std::string name, Shape shape, Initiali
   if (masters_.data() != nullptr) fail("parameter {} was declared after allocation", name);
   Parameter parameter{.name = std::move(name), .shape = shape, .initializer = initializer};
   parameter.index = parameters_.size();
-  parameter.offset = flat_size_;
-  flat_size_ += (shape.elements() + alignment - 1) / alignment * alignment;
+  place(parameter);
   parameters_.push_back(std::move(parameter));
   return parameters_.back();
 }
 
+/// Gives the parameter its place at the end of the flat arrays.
+void ParameterStore::place(Parameter& parameter) {
+  parameter.offset = flat_size_;
+  flat_size_ += (parameter.shape.elements() + alignment - 1) / alignment * alignment;
+}
+
 void ParameterStore::allocate(const ParameterMemory& memory, DType compute) {
+  if (compute == DType::int8) {
+    if (memory.gradients) fail("parameters of int8 have no gradients");
+    flat_size_ = 0;
+    for (Parameter& parameter : parameters_) {
+      parameter.offset = flat_size_;
+      if (parameter.read_as_f32()) place(parameter);
+    }
+  }
   const auto elements = static_cast<std::size_t>(flat_size_);
   const bool copied = compute == DType::bf16 && memory.copied_masters;
   masters_ = (copied ? memory.copied_masters : memory.weights)(elements * size_of(DType::f32));
   if (compute == DType::bf16) compute_ = memory.weights(elements * size_of(DType::bf16));
   if (memory.gradients) gradients_ = memory.gradients(elements * size_of(DType::f32));
   for (Parameter& parameter : parameters_) {
+    if (compute == DType::int8 && !parameter.read_as_f32()) continue;
     const auto offset = static_cast<std::size_t>(parameter.offset);
     parameter.master = masters_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
     parameter.compute = compute == DType::bf16
@@ -50,6 +64,12 @@ void ParameterStore::allocate(const ParameterMemory& memory, DType compute) {
       parameter.gradient = gradients_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
     }
   }
+}
+
+void ParameterStore::quantize(const Parameter& parameter, const QuantizedWeight& weight,
+                              std::shared_ptr<const void> owner) {
+  parameters_[parameter.index].quantized = weight;
+  owners_.push_back(std::move(owner));
 }
 
 std::int64_t ParameterStore::count() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,13 +30,14 @@ struct Parameter {
   std::string name;  // encoder.0.attention.qkv.weight
   Shape shape;
   Initializer initializer;
-  std::size_t index = 0;    // position in declaration order, which is forward order
-  std::int64_t offset = 0;  // first element in the flat arrays
-  Tensor master;            // f32
-  Tensor gradient;          // f32, accumulated; null in an inference model; see write_gradient_to()
-  ConstTensor compute;      // input of matmuls: a bf16 copy of the master, or the master itself in f32 mode
+  std::size_t index = 0;      // position in declaration order, which is forward order
+  std::int64_t offset = 0;    // first element in the flat arrays
+  Tensor master;              // f32
+  Tensor gradient;            // f32, accumulated; null in an inference model; see write_gradient_to()
+  ConstTensor compute;        // input of matmuls: a bf16 copy of the master, or the master itself in f32 mode
+  QuantizedWeight quantized;  // in int8 mode, instead of master and compute, unless read_as_f32()
 
-  /// True if passes read the master itself also in bf16 mode: biases and the gains of norms.
+  /// True if passes read the master itself also in bf16 and int8 mode: biases and the gains of norms.
   bool read_as_f32() const { return shape.rank() == 1; }
 };
 
@@ -68,8 +70,11 @@ class ParameterStore {
   /// Registers a parameter. The reference is valid for the store's lifetime. Throws Failure after allocate().
   const Parameter& declare(std::string name, Shape shape, Initializer initializer);
 
-  /// Allocates the zeroed arrays. `compute` is f32 or bf16.
+  /// Allocates the zeroed arrays. `compute` is f32, bf16 or, for inference, int8: then they hold only the parameters
+  /// that are read_as_f32(), and quantize() gives the others their weights.
   void allocate(const ParameterMemory& memory, DType compute);
+  /// Sets the weight of a parameter in int8 mode, whose memory `owner` keeps.
+  void quantize(const Parameter& parameter, const QuantizedWeight& weight, std::shared_ptr<const void> owner);
 
   const std::deque<Parameter>& all() const { return parameters_; }
   /// Number of learned scalars, without padding.
@@ -100,10 +105,13 @@ class ParameterStore {
   std::optional<ParameterElement> at(const void* address) const;
 
  private:
+  void place(Parameter& parameter);
+
   std::deque<Parameter> parameters_;
   std::int64_t flat_size_ = 0;
   Buffer masters_, gradients_, compute_;
   std::vector<Buffer> more_gradients_;
+  std::vector<std::shared_ptr<const void>> owners_;  // of quantized weights
 };
 
 /// Initial values of a parameter in row-major order. A pure function of (seed, name, shape, initializer).

@@ -10,9 +10,10 @@
 
 namespace babelring {
 
-enum class DType : std::uint8_t { f32, bf16, i32 };
+enum class DType : std::uint8_t { f32, bf16, i32, int8 };
 
 constexpr std::size_t size_of(DType type) {
+  if (type == DType::int8) return 1;
   return type == DType::bf16 ? 2 : 4;
 }
 
@@ -24,6 +25,8 @@ constexpr std::string_view name_of(DType type) {
       return "bf16";
     case DType::i32:
       return "i32";
+    case DType::int8:
+      return "int8";
   }
   return "?";
 }
@@ -50,6 +53,8 @@ template <>
 inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<std::int8_t> = DType::int8;
 
 /// Up to four extents, outermost first.
 class Shape {
@@ -122,6 +127,32 @@ struct Tensor {
 
   Tensor column_slice(std::int64_t first, std::int64_t count) const;
   Tensor row_slice(std::int64_t first, std::int64_t count) const;
+};
+
+/// A weight [out, in] in 8 bits an element, non-owning: element (i, k) is about scales[i] * q(i, k) with q from -127 to
+/// 127, see quantize(). It lies as matmuls read it: in panels of 64 outputs, a panel in steps of 4 inputs, and a step
+/// holds the 4 elements of each output side by side. Outputs and inputs beyond the weight's are 0.
+struct QuantizedWeight {
+  static constexpr std::int64_t panel_outputs = 64, step_inputs = 4;
+
+  Shape shape;           // [out, in]
+  ConstTensor elements;  // [panels, steps, 64, 4] int8
+  ConstTensor scales;    // [panels * 64] f32
+  ConstTensor sums;      // [panels * 64] i32: of each output's q
+
+  explicit operator bool() const { return static_cast<bool>(elements); }
+  std::int64_t panels() const { return (shape[0] + panel_outputs - 1) / panel_outputs; }
+  std::int64_t steps() const { return (shape[1] + step_inputs - 1) / step_inputs; }
+  Shape elements_shape() const { return {panels(), steps(), panel_outputs, step_inputs}; }
+  /// How far from an output's q(output, 0) its q(output, input) is in `elements`.
+  static constexpr std::int64_t distance(std::int64_t input) {
+    return input / step_inputs * panel_outputs * step_inputs + input % step_inputs;
+  }
+  /// Where q(output, input) is in `elements`.
+  std::int64_t place(std::int64_t output, std::int64_t input) const {
+    const std::int64_t panel = output / panel_outputs * steps() * panel_outputs;
+    return (panel + output % panel_outputs) * step_inputs + distance(input);
+  }
 };
 
 /// Total size of all non-null tensors: a lower bound on the bytes that an op reads and writes.

@@ -33,7 +33,8 @@ Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& s
                                        .key = saved.dropout,
                                        .divisor = options_.divisor,
                                        .zero_start = options_.zero_start,
-                                       .sinusoids = options_.sinusoids});
+                                       .sinusoids = options_.sinusoids,
+                                       .quantized = table_->quantized});
   return y;
 }
 

@@ -18,43 +18,37 @@ Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x) const {
   return y;
 }
 
-LinearForward Linear::forward_op(const Context& context, ConstTensor x, Tensor y) const {
+void Linear::multiply(Context& context, ConstTensor x, std::int64_t first, Tensor y, Activation activation) const {
   context.will_read(weight_);
   context.will_read(bias_);
   context.will_multiply(*weight_, x);
-  return {.x = x,
-          .weight = weight_->compute,
-          .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
-          .y = y,
-          .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor()};
-}
-
-LinearForward Linear::packed_op(const Context& context, ConstTensor x, Tensor y) const {
-  LinearForward op = forward_op(context, x, y);
-  op.packed = context.packed(op.weight);
-  return op;
+  const std::int64_t count = y.columns();
+  const bool has_bias = bias_ != nullptr;
+  const ConstTensor bias = has_bias ? ConstTensor(bias_->master).row_slice(first, count) : ConstTensor();
+  if (weight_->quantized) {
+    return context.backend.run(QuantizedLinear{
+        .x = x, .weight = weight_->quantized, .first = first, .bias = bias, .y = y, .activation = activation});
+  }
+  const ConstTensor weight = weight_->compute.row_slice(first, count);
+  context.backend.run(LinearForward{.x = x,
+                                    .weight = weight,
+                                    .bias = bias,
+                                    .y = y,
+                                    .activation = activation,
+                                    .bias_copy = has_bias ? bias_->compute.row_slice(first, count) : ConstTensor(),
+                                    .packed = context.packed(weight)});
 }
 
 void Linear::forward_into(Context& context, ConstTensor x, Tensor y) const {
-  context.backend.run(packed_op(context, x, y));
+  multiply(context, x, 0, y, Activation::none);
 }
 
 void Linear::forward_relu(Context& context, ConstTensor x, Tensor y) const {
-  LinearForward op = packed_op(context, x, y);
-  op.activation = Activation::relu;
-  context.backend.run(op);
+  multiply(context, x, 0, y, Activation::relu);
 }
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
-  const std::int64_t count = y.columns();
-  LinearForward op = forward_op(context, x, y);
-  op.weight = weight_->compute.row_slice(first, count);
-  op.packed = context.packed(op.weight);
-  if (bias_ != nullptr) {
-    op.bias = op.bias.row_slice(first, count);
-    op.bias_copy = op.bias_copy.row_slice(first, count);
-  }
-  context.backend.run(op);
+  multiply(context, x, first, y, Activation::none);
 }
 
 void Linear::backward_parameters(Context& context, const OutputGradient& d, ConstTensor x) const {

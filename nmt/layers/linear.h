@@ -55,8 +55,7 @@ class Linear {
   const Parameter* bias() const { return bias_; }
 
  private:
-  LinearForward forward_op(const Context& context, ConstTensor x, Tensor y) const;
-  LinearForward packed_op(const Context& context, ConstTensor x, Tensor y) const;
+  void multiply(Context& context, ConstTensor x, std::int64_t first, Tensor y, Activation activation) const;
 
   const Parameter* weight_;
   const Parameter* bias_ = nullptr;

@@ -83,13 +83,18 @@ const Parameter& OutputProjectionLoss::declare_bias(ParameterStore& store, std::
   return store.declare(bias_name, Shape{vocabulary}, Initializer::zeros());
 }
 
-LinearForward OutputProjectionLoss::logits_op(const Context& context, ConstTensor hidden, Tensor logits) const {
-  return {.x = hidden,
-          .weight = projection_->compute,
-          .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
-          .y = logits,
-          .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor(),
-          .packed = context.packed(projection_->compute, true)};
+void OutputProjectionLoss::multiply(Context& context, ConstTensor hidden, Tensor logits) const {
+  const ConstTensor bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor();
+  if (projection_->quantized) {
+    return context.backend.run(
+        QuantizedLinear{.x = hidden, .weight = projection_->quantized, .bias = bias, .y = logits});
+  }
+  context.backend.run(LinearForward{.x = hidden,
+                                    .weight = projection_->compute,
+                                    .bias = bias,
+                                    .y = logits,
+                                    .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor(),
+                                    .packed = context.packed(projection_->compute, true)});
 }
 
 Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const {
@@ -97,7 +102,7 @@ Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const 
   context.will_read(bias_);
   context.will_multiply(*projection_, hidden);
   Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
-  context.backend.run(logits_op(context, hidden, logits));
+  multiply(context, hidden, logits);
   return logits;
 }
 
@@ -121,7 +126,7 @@ Tensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, ConstTens
     const ConstTensor h = hidden.row_slice(row, rows);
     context.enter(Phase::forward);
     const Tensor chunk = logits.row_slice(0, rows);
-    context.backend.run(logits_op(context, h, chunk));
+    multiply(context, h, chunk);
     CrossEntropy loss = loss_op(all_losses, row, chunk, targets, gradient_scale, dhidden ? chunk : Tensor());
     if (predicted) loss.predicted = predicted.row_slice(row, rows);
     context.backend.run(loss);
@@ -181,8 +186,8 @@ Tensor OutputProjectionLoss::run_twice(Context& context, ConstTensor first, Cons
     const auto chunk = [rows](const Tensor& whole) { return whole.row_slice(0, rows); };
     const ConstTensor of_x = first.row_slice(row, rows), of_y = second.row_slice(row, rows);
     context.enter(Phase::forward);
-    context.backend.run(logits_op(context, of_x, chunk(x)));
-    context.backend.run(logits_op(context, of_y, chunk(y)));
+    multiply(context, of_x, chunk(x));
+    multiply(context, of_y, chunk(y));
     context.backend.run(loss_op(losses, row, chunk(x), targets, gradient_scale / 2, chunk(dx)));
     context.backend.run(loss_op(of_second, row, chunk(y), targets, gradient_scale / 2, chunk(dy)));
     context.backend.run(SymmetricDivergence{.first = chunk(x),

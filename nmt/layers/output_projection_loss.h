@@ -116,7 +116,7 @@ class OutputProjectionLoss {
   CrossEntropy loss_op(const Tensor& losses, std::int64_t row, ConstTensor logits, ConstTensor targets,
                        float gradient_scale, Tensor dlogits) const;
   void backward(Context& context, ConstTensor dlogits, ConstTensor hidden, Tensor dhidden, bool accumulate) const;
-  LinearForward logits_op(const Context& context, ConstTensor hidden, Tensor logits) const;
+  void multiply(Context& context, ConstTensor hidden, Tensor logits) const;
 
   const Parameter* projection_;
   const Parameter* bias_;

@@ -22,7 +22,10 @@ class Model {
   ParameterStore& parameters() { return store_; }
   const ParameterStore& parameters() const { return store_; }
   std::int64_t vocabulary() const { return vocabulary_; }
-  DType compute_dtype() const { return compute_; }
+  /// The type of activations.
+  DType compute_dtype() const { return precision_ == DType::int8 ? DType::f32 : precision_; }
+  /// The type in which matmuls read weights.
+  DType precision() const { return precision_; }
   /// The kind of model with its article, for messages: "a Transformer".
   virtual const char* kind() const = 0;
   /// The table shared by all embeddings and the output projection; null if they do not share one.
@@ -54,8 +57,8 @@ class Model {
   virtual LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const = 0;
 
  protected:
-  /// `compute` (f32 or bf16) is the data type of matmuls.
-  Model(std::int64_t vocabulary, DType compute) : vocabulary_(vocabulary), compute_(compute) {}
+  /// `precision` (f32, bf16 or, for inference, int8) is the data type of matmuls.
+  Model(std::int64_t vocabulary, DType precision) : vocabulary_(vocabulary), precision_(precision) {}
   /// add_gradients() of a batch without target tokens: clears the gradients unless context.accumulate, and reports each
   /// ready.
   void add_no_gradients(Context& context) const;
@@ -68,7 +71,7 @@ class Model {
 
  private:
   std::int64_t vocabulary_;
-  DType compute_;
+  DType precision_;
   float guided_alignment_ = 0, r_drop_ = 0;
   ParameterStore store_;
 };
@@ -80,7 +83,7 @@ bool has_row_per_piece(const Parameter& parameter);
 ParameterMemory parameter_memory_of(Backend& backend);
 
 /// The model that the configuration describes, a Transformer or, without encoder layers, a LanguageModel, with zeroed
-/// arrays from `memory`. `compute` (f32 or bf16) is the data type of matmuls.
+/// arrays from `memory`. `compute` (f32, bf16 or, for inference, int8) is the data type of matmuls.
 std::unique_ptr<Model> make_model(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,
                                   const ParameterMemory& memory, DType compute);
 

@@ -34,6 +34,9 @@ std::string cpu_kernels();
 /// The same without the version of oneDNN: "amx kernels, oneDNN for avx512_core_amx".
 std::string cpu_instruction_sets();
 
+/// Whether these kernels have products of bytes, without which int8 is no faster than f32.
+bool cpu_multiplies_bytes();
+
 /// The version of oneDNN that this process runs with: "2.6.3".
 std::string onednn_version();
 

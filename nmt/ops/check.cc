@@ -95,6 +95,18 @@ void OpCheck::contiguous(std::initializer_list<Field> fields) const {
   }
 }
 
+void OpCheck::quantized(const QuantizedWeight& weight) const {
+  if (weight.shape.rank() != 2) refuse("weight is absent, a quantized one is needed");
+  const Field because{"weight", ConstTensor(weight.elements.data, weight.shape, DType::int8)};
+  const Shape per_output{weight.panels() * QuantizedWeight::panel_outputs};
+  shape({"elements", weight.elements}, weight.elements_shape(), because);
+  type({"elements", weight.elements}, DType::int8);
+  shape({"scales", weight.scales}, per_output, because);
+  type({"scales", weight.scales}, DType::f32);
+  shape({"sums", weight.sums}, per_output, because);
+  type({"sums", weight.sums}, DType::i32);
+}
+
 void OpCheck::distinct(const Field& written, std::initializer_list<Field> others) const {
   for (const Field& other : others) {
     if (overlap(written.tensor, other.tensor)) {

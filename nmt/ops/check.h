@@ -32,6 +32,8 @@ class OpCheck {
   /// Requires f32 or bf16.
   void floating(const Field& field) const;
   void contiguous(std::initializer_list<Field> fields) const;
+  /// Requires a weight of int8 with all its parts.
+  void quantized(const QuantizedWeight& weight) const;
   /// Requires that `written` shares no elements with `others`.
   void distinct(const Field& written, std::initializer_list<Field> others) const;
   /// Requires that `written` shares no elements with each of `others`, or is the same view (in-place op).

@@ -11,15 +11,22 @@ namespace babelring {
 
 void EmbeddingForward::check() const {
   const OpCheck check(name);
-  check.rank({"table", table}, 2);
-  check.floating({"table", table});
+  if (quantized) {
+    check.quantized(quantized);
+    if (table) check.refuse("table beside a quantized one");
+    check.type({"y", y}, DType::f32);
+  } else {
+    check.rank({"table", table}, 2);
+    check.floating({"table", table});
+    check.same_type({"y", y}, {"table", table});
+    check.contiguous({{"table", table}});
+  }
   check.rank({"ids", ids}, 1);
   check.type({"ids", ids}, DType::i32);
   check.shape({"positions", positions}, ids.shape, {"ids", ids});
   check.type({"positions", positions}, DType::i32);
-  check.shape({"y", y}, {ids.shape[0], table.shape[1]}, {"table", table});
-  check.same_type({"y", y}, {"table", table});
-  check.contiguous({{"table", table}, {"y", y}});
+  check.shape({"y", y}, {ids.shape[0], table_shape()[1]}, {"ids", ids});
+  check.contiguous({{"y", y}});
   check.distinct({"y", y}, {{"table", table}, {"ids", ids}, {"positions", positions}});
   check.finite("scale", scale);
   check.dropout(key);

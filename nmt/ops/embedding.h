@@ -14,17 +14,20 @@ struct EmbeddingForward {
   ConstTensor ids;        // [rows] i32, each in [0, vocabulary)
   ConstTensor positions;  // [rows] i32, each at least 0
   ConstTensor table;      // [vocabulary, width]
-  Tensor y;               // [rows, width], same type as table
+  Tensor y;               // [rows, width], same type as table, or f32 of a quantized one
   float scale = 1;        // sqrt(width)
   DropoutKey key;
-  std::int64_t divisor = 0;  // of positions; 0: width
-  bool zero_start = false;   // rows at position 0 have zeros instead of their entry of the table
-  bool sinusoids = true;     // false: P is 0
-  std::int64_t position_divisor() const { return divisor == 0 ? table.shape[1] : divisor; }
+  std::int64_t divisor = 0;        // of positions; 0: width
+  bool zero_start = false;         // rows at position 0 have zeros instead of their entry of the table
+  bool sinusoids = true;           // false: P is 0
+  QuantizedWeight quantized = {};  // instead of `table`
+  const Shape& table_shape() const { return quantized ? quantized.shape : table.shape; }
+  std::int64_t position_divisor() const { return divisor == 0 ? table_shape()[1] : divisor; }
   static constexpr std::string_view name = "embedding_forward";
   void check() const;
   static void fields(auto& op, auto&& f) {
     f.reads("ids", op.ids).reads("positions", op.positions).reads("table", op.table).writes("y", op.y);
+    f.reads("elements", op.quantized.elements).reads("scales", op.quantized.scales).reads("sums", op.quantized.sums);
   }
   /// Each element of y reads one of the table.
   double bytes() const { return total_bytes({ids, positions, y, y}); }

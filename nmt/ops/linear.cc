@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "base/failure.h"
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -92,6 +95,75 @@ void LinearBackwardWeight::check() const {
     check.type({"dbias", dbias}, DType::f32);
     check.distinct({"dbias", dbias}, {{"dy", dy}, {"x", x}});
   }
+}
+
+void QuantizedLinear::check() const {
+  const OpCheck check(name);
+  check.quantized(weight);
+  check.rank({"x", x}, 2);
+  check.shape({"x", x}, {x.shape[0], weight.shape[1]},
+              {"weight", ConstTensor(weight.elements.data, weight.shape, DType::int8)});
+  check.type({"x", x}, DType::f32);
+  check.rank({"y", y}, 2);
+  check.shape({"y", y}, {x.shape[0], y.shape[1]}, {"x", x});
+  check.type({"y", y}, DType::f32);
+  if (first < 0 || first + y.shape[1] > weight.shape[0]) {
+    check.refuse(fmt::format("y has outputs {} to {}, weight {} has {}", first, first + y.shape[1], weight.shape.text(),
+                             weight.shape[0]));
+  }
+  if (bias) {
+    check.shape({"bias", bias}, {y.shape[1]}, {"y", y});
+    check.type({"bias", bias}, DType::f32);
+  }
+  check.distinct({"y", y}, {{"x", x}, {"bias", bias}});
+  if (activation > Activation::relu)
+    check.refuse(fmt::format("activation is {}, none or relu is needed", name_of(activation)));
+}
+
+namespace {
+
+/// Rounds an output's row.
+void quantize_row(const float* row, std::int64_t output, const QuantizedWeight& weight, QuantizedCopy& copy) {
+  constexpr float largest_q = 127, smallest = 1e-30f;
+  float largest = 0;
+  for (std::int64_t i = 0; i < weight.shape[1]; ++i) largest = std::max(largest, std::abs(row[i]));
+  const float factor = largest < smallest ? 0 : largest_q / largest;
+  auto* elements = static_cast<std::int8_t*>(copy.elements.data()) + weight.place(output, 0);
+  std::int32_t sum = 0;
+  for (std::int64_t i = 0; i < weight.shape[1]; ++i) {
+    const auto q = static_cast<std::int8_t>(std::nearbyint(row[i] * factor));
+    elements[QuantizedWeight::distance(i)] = q;
+    sum += q;
+  }
+  static_cast<float*>(copy.scales.data())[output] = largest < smallest ? 0 : largest / largest_q;
+  static_cast<std::int32_t*>(copy.sums.data())[output] = sum;
+}
+
+}  // namespace
+
+QuantizedCopy quantize(const ConstTensor& weight, std::string_view name) {
+  const std::int64_t outputs = weight.shape[0], inputs = weight.shape[1];
+  if (inputs > max_quantized_inputs) {
+    fail("{}: has {} inputs, int8 takes at most {}", name, inputs, max_quantized_inputs);
+  }
+  const auto* rows = weight.as<float>();
+  const auto* wrong = std::find_if_not(rows, rows + outputs * inputs, [](float x) { return std::isfinite(x); });
+  if (wrong != rows + outputs * inputs) {
+    fail("{}: [{}, {}] is {}, int8 needs finite weights", name, (wrong - rows) / inputs, (wrong - rows) % inputs,
+         *wrong);
+  }
+  QuantizedCopy copy{.weight = {.shape = weight.shape, .elements = {}, .scales = {}, .sums = {}}};
+  QuantizedWeight& made = copy.weight;
+  const Shape per_output{made.panels() * QuantizedWeight::panel_outputs};
+  copy.elements = allocate_host(static_cast<std::size_t>(made.elements_shape().elements()));
+  copy.scales = allocate_host(static_cast<std::size_t>(per_output.elements()) * sizeof(float));
+  copy.sums = allocate_host(static_cast<std::size_t>(per_output.elements()) * sizeof(std::int32_t));
+  made.elements = copy.elements.view(made.elements_shape(), DType::int8);
+  made.scales = copy.scales.view(per_output, DType::f32);
+  made.sums = copy.sums.view(per_output, DType::i32);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t output = 0; output < outputs; ++output) quantize_row(rows + output * inputs, output, made, copy);
+  return copy;
 }
 
 }  // namespace babelring

@@ -83,4 +83,42 @@ struct LinearBackwardWeight {
   double flops() const { return 2.0 * static_cast<double>(dy.rows() * dweight.shape[0] * dweight.shape[1]); }
 };
 
+/// y = activation(x W^T + bias) in products of 8 bits. Each row of x is rounded, too, as quantize() rounds one of W:
+///   x(r, k) ~ a(r) p(r, k), a(r) = max |x(r, .)| / 127     W(i, k) ~ s(i) q(i, k)
+///   y(r, i) = activation((a(r) s(i)) sum_k p(r, k) q(i, k) + bias(i))
+/// The sums are exact and the rest is rounded in f32 in this order, so a row of y depends neither on the other rows nor
+/// on the processor. It differs from the product of x and W by at most the sum over k of |x| s/2 + |W| a/2 + a s/4. A
+/// row of x with an infinity or a NaN has NaN in y. Source of the scheme: Jacob et al. 2018, "Quantization and Training
+/// of Neural Networks for Efficient Integer-Arithmetic-Only Inference", here symmetric and with a scale for each row.
+struct QuantizedLinear {
+  ConstTensor x;  // [rows, in] f32; may be strided
+  QuantizedWeight weight;
+  std::int64_t first = 0;                    // y has the weight's outputs [first, first + outputs)
+  ConstTensor bias;                          // [outputs] f32, of these; no bias if absent
+  Tensor y;                                  // [rows, outputs] f32, overwritten; may be strided; must not alias x
+  Activation activation = Activation::none;  // none or relu
+  static constexpr std::string_view name = "quantized_linear";
+  void check() const;
+  static void fields(auto& op, auto&& f) {
+    f.reads("x", op.x).reads("elements", op.weight.elements).reads("scales", op.weight.scales);
+    f.reads("sums", op.weight.sums).reads("bias", op.bias).writes("y", op.y);
+  }
+  double flops() const { return 2.0 * static_cast<double>(x.rows() * y.columns() * x.columns()); }
+  double bytes() const { return total_bytes({x, bias, y}) + static_cast<double>(y.columns() * (weight.shape[1] + 8)); }
+};
+
+/// The max number of inputs of a quantized weight: sums of products of 8 bits stay below 2^31.
+constexpr std::int64_t max_quantized_inputs = 131072;
+
+/// A quantized weight and its memory.
+struct QuantizedCopy {
+  QuantizedWeight weight;
+  Buffer elements, scales, sums;
+};
+
+/// Rounds a contiguous f32 weight [out, in] in host memory: scales[i] = max |w(i, .)| / 127, q = w / scales[i] to the
+/// nearest, ties to even. A row whose largest magnitude is below 1e-30 becomes 0. Throws Failure that begins with
+/// `name` if an element is not finite or there are more than max_quantized_inputs.
+QuantizedCopy quantize(const ConstTensor& weight, std::string_view name);
+
 }  // namespace babelring

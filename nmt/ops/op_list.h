@@ -9,6 +9,7 @@ namespace babelring {
   DO(LinearForward)               \
   DO(LinearBackwardData)          \
   DO(LinearBackwardWeight)        \
+  DO(QuantizedLinear)             \
   DO(LayerNormForward)            \
   DO(ResidualNormForward)         \
   DO(LayerNormBackward)           \

@@ -252,8 +252,9 @@ Pool::Endings Pool::translate_batch(Slot& slot, Running& running) {
 NmtProcess::LineStatus Pool::load_process(Slot& slot, Running& running) {
   const Job& job = *running.parts.front().job;
   std::vector<std::string> words = job.models.arguments();
-  words.insert(words.begin(), {"translate", "--serve", "--end-with-parent", "--memory-mb",
-                               std::to_string(options_.memory_mb), "--threads", std::to_string(options_.threads)});
+  words.insert(words.begin(),
+               {"translate", "--serve", "--end-with-parent", "--memory-mb", std::to_string(options_.memory_mb),
+                "--threads", std::to_string(options_.threads), "--precision", options_.precision});
   auto process = std::make_unique<NmtProcess>(options_.program, std::move(words));
   {
     const std::lock_guard lock(mutex_);

@@ -22,6 +22,7 @@ namespace babelring::translate {
 struct PoolOptions {
   std::filesystem::path program;              // `nmt`; empty: unavailable
   std::size_t max_helpers = 2;                // max number of processes, one per checkpoint or ensemble in use
+  std::string precision = "f32";              // of matmuls: f32, bf16 or int8
   JobQueue::Limits queue;                     // of waiting requests
   std::chrono::milliseconds deadline{30000};  // per request, from arrival; includes queueing and loading
   std::chrono::milliseconds batch{1000};      // about how long a batch may take, unless it has a single line

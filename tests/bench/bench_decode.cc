@@ -21,6 +21,7 @@
 #include "tests/bench/device_peaks.h"
 #include "tests/bench/op_times.h"
 #include "tests/bench/train_measurement.h"
+#include "tests/nmt/model/quantized_copy.h"
 
 namespace babelring {
 namespace {
@@ -36,6 +37,7 @@ struct Options {
 };
 
 DType precision_of(const Options& options) {
+  if (options.precision == "int8") return DType::int8;
   return options.precision == "bf16" ? DType::bf16 : DType::f32;
 }
 
@@ -43,9 +45,13 @@ std::unique_ptr<Model> open_model(const Options& options, Backend& backend) {
   if (!options.checkpoint.empty()) return load_model(options.checkpoint, backend, precision_of(options)).model;
   ModelConfig config = model_preset("transformer-" + options.preset);
   config.norm = options.norm == "pre" ? NormPosition::pre : NormPosition::post;
-  auto model = std::make_unique<Transformer>(config, load_manifest(options.data).vocabulary_size, 0.0f, backend,
-                                             precision_of(options));
+  ParameterMemory memory = parameter_memory_of(backend);
+  memory.gradients = {};
+  const DType precision = precision_of(options);
+  auto model = std::make_unique<Transformer>(config, load_manifest(options.data).vocabulary_size, 0.0f, memory,
+                                             precision == DType::int8 ? DType::f32 : precision);
   model->initialize(backend, 1);
+  if (precision == DType::int8) return quantized_copy(*model, backend);
   return model;
 }
 
@@ -90,7 +96,7 @@ double weight_bytes(const Transformer& model, std::string_view prefix) {
   for (const Parameter& parameter : model.parameters().all()) {
     if (parameter.name.starts_with(prefix)) elements += static_cast<double>(parameter.shape.elements());
   }
-  return elements * static_cast<double>(size_of(model.compute_dtype()));
+  return elements * static_cast<double>(size_of(model.precision()));
 }
 
 /// The least work of the observed search: its matmuls; the encoder's weights once a batch; the decoder's and the
@@ -103,8 +109,8 @@ OpCost unavoidable(const OpTimes& times, const Transformer& model, std::size_t b
     if (op.name == LogSoftmaxTopK::name) steps = static_cast<double>(op.calls);
     if (op.name == DecodeAttention::name) cost.bytes += op.bytes;
   }
-  const double output = static_cast<double>(model.vocabulary() * model.config().width) *
-                        static_cast<double>(size_of(model.compute_dtype()));
+  const double output =
+      static_cast<double>(model.vocabulary() * model.config().width) * static_cast<double>(size_of(model.precision()));
   cost.bytes += static_cast<double>(batches) * weight_bytes(model, "encoder");
   cost.bytes += steps * (weight_bytes(model, "decoder") + output);
   return cost;
@@ -187,7 +193,9 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--preset", options.preset)->check(CLI::IsMember({"tiny", "base", "big"}))->capture_default_str();
   app.add_option("--norm", options.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();
   app.add_option("--checkpoint", options.checkpoint, "instead of random weights; its vocabulary must be the data's");
-  app.add_option("--precision", options.precision)->check(CLI::IsMember({"bf16", "f32"}))->capture_default_str();
+  app.add_option("--precision", options.precision)
+      ->check(CLI::IsMember({"bf16", "f32", "int8"}))
+      ->capture_default_str();
   app.add_option("--beam", options.beam.beam)->capture_default_str();
   app.add_option("--batch-sentences", options.batch_sentences)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--threads", options.threads)->check(CLI::PositiveNumber)->capture_default_str();

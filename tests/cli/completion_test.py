@@ -44,7 +44,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         self.assertEqual(self.offers("nmt", "run", "list", "--st"), ["--state"])
         self.assertEqual(self.offers("nmt", "run", "logs", "toy", "--fol"), ["--follow"])
         self.assertIn("--checkpoint", self.offers("nmt", "translate", "--"))
-        self.assertEqual(self.offers("nmt", "translate", "--precision", ""), ["f32", "bf16"])
+        self.assertEqual(self.offers("nmt", "translate", "--precision", ""), ["f32", "bf16", "int8"])
         self.assertEqual(self.offers("nmt", "translate", "--precision", "b"), ["bf16"])
         self.assertEqual(self.offers("nmt", "completion", "zz"), [])
         self.assertEqual(self.offers("nmt", "translate", "--input", ""), [], "a file: left to bash")
@@ -81,7 +81,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
             file = Path(folder) / "completion.zsh"
             for words, expected in (
                 (["nmt", "run", "s"], {"submit", "show", "stop", "sync"}),
-                (["nmt", "translate", "--precision", ""], {"f32", "bf16"}),
+                (["nmt", "translate", "--precision", ""], {"f32", "bf16", "int8"}),
                 (["nmt", "run", "list", "--"], {"--state", "--json"}),
                 (["server", "--log-format", ""], {"text", "json"}),
                 (["babelring-server", "--log-format", ""], {"text", "json"}),
@@ -117,7 +117,7 @@ _{words[0]}
             for words, expected in (
                 ("nmt tr", {"translate", "trace"}),
                 ("nmt run s", {"submit", "show", "stop", "sync"}),
-                ("nmt translate --precision ", {"f32", "bf16"}),
+                ("nmt translate --precision ", {"f32", "bf16", "int8"}),
                 ("nmt run list --st", {"--state"}),
                 ("nmt run list --json --st", {"--state"}),
                 ("server --log-format ", {"text", "json"}),
@@ -140,7 +140,7 @@ _{words[0]}
             "complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show compare watch stop resume logs checkpoints download trace sync what-if'",
             lines,
         )
-        self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'precision' -x -a 'f32 bf16'", lines)
+        self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'precision' -x -a 'f32 bf16 int8'", lines)
         self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'input' -r", lines)
 
 

@@ -87,6 +87,27 @@ class TranslateTest(TrainedTest):
         process.stdin.close()
         self.assertEqual(process.wait(timeout=120), 0, "it ends with its input")
 
+    def test_int8_translates_alike_with_weights_of_the_checkpoint_or_in_memory(self) -> None:
+        copy = self.folder / "int8" / self.checkpoint.name
+        shutil.copytree(self.checkpoint, copy)
+        options = ["--precision", "int8", "--beam", "4", "--n-best", "2"]
+        expected = self.by_command(*options, checkpoint=copy)
+        self.assertEqual([line["text"] for line in expected], [line["text"] for line in self.by_command()])
+        kept = copy / "int8.safetensors"
+        self.assertLess(kept.stat().st_size, 0.35 * (copy / "weights.safetensors").stat().st_size)
+        for threads in ("1", "3"):
+            self.assertEqual(self.by_command(*options, "--threads", threads, checkpoint=copy), expected)
+        kept.write_bytes(kept.read_bytes()[:-1] + b"x")
+        done = call("nmt", "translate", "--checkpoint", copy, *options, input=LINES[0], check=True)
+        self.assertIn(f"{kept}: content is ", done.stderr)
+        self.assertIn("; quantizing again", done.stderr)
+        kept.unlink()
+        kept.mkdir()
+        self.assertEqual(self.by_command(*options, checkpoint=copy), expected, "it cannot be written")
+        done = call("nmt", "interpolate", copy, copy, "--precision", "int8")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("interpolate: --precision is int8, expected f32 or bf16", done.stderr)
+
     def joined_lines_have_the_same_bytes(self, process: subprocess.Popen[str]) -> None:
         lines = [" ".join(reversed(line.split()[:length])) for length in range(1, 7) for line in LINES[:2]]
         requests = [

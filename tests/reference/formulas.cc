@@ -18,6 +18,25 @@ Matrix linear(const Matrix& x, const Matrix& weight, const Matrix& bias, bool re
   return y;
 }
 
+Matrix rounded_rows(const Matrix& x) {
+  Matrix y(x.rows, x.columns);
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    double largest = 0;
+    bool finite = true;
+    for (std::int64_t i = 0; i < x.columns; ++i) {
+      finite &= std::isfinite(x(row, i));
+      largest = std::max(largest, std::abs(x(row, i)));
+    }
+    const float factor = largest < 1e-30 ? 0 : 127 / static_cast<float>(largest);
+    for (std::int64_t i = 0; i < x.columns; ++i) {
+      // In f32, as the sums are then of the same integers.
+      const double q = std::nearbyint(static_cast<float>(x(row, i)) * factor);
+      y(row, i) = finite ? q * largest / 127 : std::nan("");
+    }
+  }
+  return y;
+}
+
 Matrix linear_backward_data(const Matrix& dy, const Matrix& weight) {
   Matrix dx(dy.rows, weight.columns);
   for (std::int64_t row = 0; row < dy.rows; ++row) {

@@ -12,6 +12,8 @@ namespace babelring::reference {
 
 /// x W^T + bias (an empty bias: none), cut at zero if `relu`.
 Matrix linear(const Matrix& x, const Matrix& weight, const Matrix& bias, bool relu = false);
+/// The rows of x rounded to -127 to 127 times a scale each, see quantize().
+Matrix rounded_rows(const Matrix& x);
 Matrix linear_backward_data(const Matrix& dy, const Matrix& weight);
 Matrix linear_backward_weight(const Matrix& dy, const Matrix& x);
 Matrix column_sums(const Matrix& dy);

@@ -17,6 +17,8 @@ double element(const ConstTensor& tensor, std::int64_t place) {
       return static_cast<float>(tensor.as<BFloat16>()[place]);
     case DType::i32:
       return tensor.as<std::int32_t>()[place];
+    case DType::int8:
+      return tensor.as<std::int8_t>()[place];
   }
   fail("reference: a tensor of unknown type");
 }
@@ -32,6 +34,9 @@ void set_element(const Tensor& tensor, std::int64_t place, double value) {
     case DType::i32:
       tensor.as<std::int32_t>()[place] = static_cast<std::int32_t>(value);
       return;
+    case DType::int8:
+      tensor.as<std::int8_t>()[place] = static_cast<std::int8_t>(value);
+      return;
   }
 }
 
@@ -43,6 +48,17 @@ Matrix load(const ConstTensor& tensor) {
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     for (std::int64_t column = 0; column < matrix.columns; ++column) {
       matrix(row, column) = element(tensor, row * tensor.row_stride + column);
+    }
+  }
+  return matrix;
+}
+
+Matrix load(const QuantizedWeight& weight) {
+  Matrix matrix(weight.shape[0], weight.shape[1]);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const double scale = element(weight.scales, row);
+    for (std::int64_t column = 0; column < matrix.columns; ++column) {
+      matrix(row, column) = scale * element(weight.elements, weight.place(row, column));
     }
   }
   return matrix;

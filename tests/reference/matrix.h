@@ -25,6 +25,8 @@ struct Matrix {
 
 /// A copy of an f32, bf16 or i32 tensor; one row for a 1-D tensor, an empty matrix for an absent one.
 Matrix load(const ConstTensor& tensor);
+/// scales[i] * q(i, k) of each element.
+Matrix load(const QuantizedWeight& weight);
 /// Rounds to the tensor's type.
 void store(const Matrix& matrix, const Tensor& tensor);
 /// store(load(tensor) + matrix, tensor).

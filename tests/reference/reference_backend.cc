@@ -1,5 +1,6 @@
 #include "tests/reference/reference_backend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -52,6 +53,13 @@ class ReferenceBackend final : public Backend {
   Buffer do_allocate(std::size_t bytes, MemoryPurpose) override { return allocate_host(bytes); }
   void do_run(const LinearForward& op) override {
     store(reference::linear(load(op.x), load(op.weight), load(op.bias), op.activation == Activation::relu), op.y);
+  }
+  void do_run(const QuantizedLinear& op) override {
+    const Matrix whole = load(op.weight);
+    Matrix weight(op.y.columns(), whole.columns);
+    std::copy_n(whole.values.begin() + op.first * whole.columns, weight.values.size(), weight.values.begin());
+    const Matrix x = reference::rounded_rows(load(op.x));
+    store(reference::linear(x, weight, load(op.bias), op.activation == Activation::relu), op.y);
   }
   void do_run(const LinearBackwardData& op) override {
     Matrix dx = reference::linear_backward_data(load(op.dy), load(op.weight));
@@ -112,7 +120,9 @@ class ReferenceBackend final : public Backend {
                                                  .divisor = op.divisor,
                                                  .zero_start = op.zero_start,
                                                  .sinusoids = op.sinusoids};
-    store(reference::embedding(load(op.ids), load(op.positions), load(op.table), formula), op.y);
+    store(reference::embedding(load(op.ids), load(op.positions), op.quantized ? load(op.quantized) : load(op.table),
+                               formula),
+          op.y);
   }
   void do_run(const RotaryPositions& op) override {
     store(reference::rotary(load(op.x), load(op.positions), op.heads, op.inverse), op.y);

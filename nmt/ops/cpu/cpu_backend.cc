@@ -133,6 +133,10 @@ std::string cpu_instruction_sets() {
   return fmt::format("{} kernels, oneDNN for {}", cpu::name_of(cpu::kernel_set()), cpu::matmul_instruction_set());
 }
 
+bool cpu_multiplies_bytes() {
+  return cpu::CpuContext(1).multiplies_bytes();
+}
+
 std::string onednn_version() {
   return cpu::matmul_library_version();
 }

@@ -48,6 +48,8 @@ class CpuContext {
   KernelSet kernel_set() const { return set_; }
   /// True if bf16 matmuls use the processor's matrix tiles (AMX).
   bool tiles() const { return set_ == KernelSet::amx; }
+  /// True if the processor multiplies bytes (AVX512_VNNI).
+  bool multiplies_bytes() const { return set_ >= KernelSet::avx512_vnni; }
   /// Runs a matmul by oneDNN, on all threads.
   void multiply(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c) {
     fixed_blocking_ ? matmul_.run_in_pieces(shape, a, b, bias, c, threads_) : matmul_.run(shape, a, b, bias, c);

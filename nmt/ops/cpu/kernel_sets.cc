@@ -47,6 +47,7 @@ const Candidate candidates[] = {
 #if defined(__x86_64__)
     {"avx2", avx2::kernels},
     {"avx512", avx512::kernels},
+    {"avx512_vnni", avx512::kernels, bit_of(InstructionSet::avx512_vnni)},
     {"avx512_bf16", avx512_bf16::kernels},
     {"amx", avx512_bf16::kernels, tile_extensions},
 #endif

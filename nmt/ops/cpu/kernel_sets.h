@@ -8,10 +8,10 @@ namespace babelring::cpu {
 
 struct Kernels;
 
-/// The instruction sets that kernels are compiled for (cmake/Kernels.cmake); each includes those before it. `amx` runs
-/// the kernels of avx512_bf16 and allows them to use the matrix tiles. Processors other than x86-64 have only
-/// `generic`.
-enum class KernelSet { generic, avx2, avx512, avx512_bf16, amx };
+/// The instruction sets that kernels are compiled for (cmake/Kernels.cmake); each includes those before it.
+/// `avx512_vnni` runs the kernels of avx512 and allows them to multiply bytes, `amx` those of avx512_bf16 and allows
+/// them to use the matrix tiles. Processors other than x86-64 have only `generic`.
+enum class KernelSet { generic, avx2, avx512, avx512_vnni, avx512_bf16, amx };
 
 /// The name in BABELRING_CPU_ISA, descriptions and the build: "avx512_bf16".
 std::string_view name_of(KernelSet set);

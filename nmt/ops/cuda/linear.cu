@@ -1,5 +1,6 @@
 #include "nmt/ops/linear.h"
 
+#include "base/failure.h"
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
@@ -296,6 +297,10 @@ void run(const LinearForward& op, CudaContext& context) {
                                 .bias_copy = bias_copy(op),
                                 .c = op.y.data};
   context.matmul().run(shape, operands);
+}
+
+void run(const QuantizedLinear& op, CudaContext&) {
+  fail("{}: only processors have kernels for it", op.name);
 }
 
 void run(const LinearBackwardData& op, CudaContext& context) {

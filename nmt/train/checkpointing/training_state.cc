@@ -8,6 +8,7 @@
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/records/fields.h"
+#include "nmt/checkpoint/quantized_weights.h"
 #include "nmt/checkpoint/tensor_files.h"
 #include "nmt/data/gssm/graph.h"
 
@@ -76,7 +77,11 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
       .weights = [&](std::size_t bytes) { return backend.allocate(bytes, MemoryPurpose::weights); }, .gradients = {}};
   std::unique_ptr<Model> model =
       make_model(config.model, tokens, static_cast<float>(config.optimizer.label_smoothing), memory, precision);
-  read_weights(checkpoint.weights(), *model, backend);
+  if (precision == DType::int8) {
+    read_quantized_weights(checkpoint, *model, backend);
+  } else {
+    read_weights(checkpoint.weights(), *model, backend);
+  }
   return {.config = std::move(config),
           .vocabulary = std::move(vocabulary),
           .model = std::move(model),

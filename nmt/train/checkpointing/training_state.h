@@ -30,7 +30,8 @@ struct LoadedModel {
   Checkpoint checkpoint;
 };
 
-/// Loads weights, vocabulary and configuration from a checkpoint folder. `precision` is the data type of matmuls.
+/// Loads weights, vocabulary and configuration from a checkpoint folder. `precision` is the data type of matmuls,
+/// of int8 by read_quantized_weights().
 /// Throws Failure that names the missing or damaged file, or the weight that is not finite.
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision);
 

@@ -83,7 +83,7 @@ TEST_F(SafetensorsTest, UnsupportedTypesAreListedOnly) {
   EXPECT_EQ(reader.entries()[0].name, "a");
   EXPECT_EQ(reader.bytes(reader.entries()[1]).size(), 1U);
   EXPECT_THAT([&] { reader.tensor("a"); },
-              ThrowsMessage<Failure>(HasSubstr("tensor 'a' is F64, expected F32, BF16 or I32")));
+              ThrowsMessage<Failure>(HasSubstr("tensor 'a' is F64, expected F32, BF16, I32 or I8")));
   EXPECT_THAT([&] { reader.tensor("c"); }, ThrowsMessage<Failure>(HasSubstr("'c' has 5 extents, expected at most 4")));
   EXPECT_THAT([&] { reader.tensor("e"); }, ThrowsMessage<Failure>("safetensors " + file_.string() + ": no tensor 'e'"));
   EXPECT_THAT([&] { reader.tensor("d"); }, ThrowsMessage<Failure>(HasSubstr("'d' is not aligned to 4 bytes")));

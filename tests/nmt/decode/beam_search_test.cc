@@ -7,6 +7,7 @@
 
 #include "tests/nmt/decode/tiny_model.h"
 #include "tests/nmt/decode/uncached_search.h"
+#include "tests/nmt/model/quantized_copy.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
@@ -250,15 +251,11 @@ TEST(BeamSearch, IsDeterministic) {
   }
 }
 
-// Greedy output in bf16 must also be probable under the f32 model.
-TEST(BeamSearch, WorksInBf16) {
-  const auto backend = make_cpu_backend(1);
-  const TinyModel exact(*backend), rounded(*backend, 23, NormPosition::pre, 5, DType::bf16);
-  const auto sources = made_up_sources(lengths, 23);
-  BeamSearch search(rounded.transformer, *backend);
-  const auto found = search.search(spans_of(sources), {.beam = 3});
+/// The translations of a rounded model must be about as probable in the exact one.
+void expect_probable(const std::vector<std::vector<Hypothesis>>& found, const Transformer& exact, Backend& backend,
+                     const std::vector<std::vector<std::int32_t>>& sources, double tolerance) {
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const NextModel model = uncached(exact.transformer, *backend, sources[i]);
+    const NextModel model = uncached(exact, backend, sources[i]);
     const Hypothesis& hypothesis = found[i].at(0);
     double log_probability = 0;
     std::vector<std::int32_t> prefix;
@@ -267,8 +264,38 @@ TEST(BeamSearch, WorksInBf16) {
       prefix.push_back(id);
     }
     if (hypothesis.complete) log_probability += model(prefix)[eos_id];
-    const double tolerance = 0.03 * static_cast<double>(prefix.size() + 1);
-    EXPECT_NEAR(hypothesis.log_probability, log_probability, tolerance) << "sentence " << i;
+    EXPECT_NEAR(hypothesis.log_probability, log_probability, tolerance * static_cast<double>(prefix.size() + 1))
+        << "sentence " << i;
+  }
+}
+
+TEST(BeamSearch, WorksInBf16) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel exact(*backend), rounded(*backend, 23, NormPosition::pre, 5, DType::bf16);
+  const auto sources = made_up_sources(lengths, 23);
+  const auto found = BeamSearch(rounded.transformer, *backend).search(spans_of(sources), {.beam = 3});
+  expect_probable(found, exact.transformer, *backend, sources, 0.03);
+}
+
+TEST(BeamSearch, InInt8DependsNeitherOnTheBatchNorOnThreads) {
+  const auto backend = make_cpu_backend(2), alone = make_cpu_backend(1);
+  for (const ModelConfig& shape : {TinyModel::config(NormPosition::post), TinyModel::modern()}) {
+    const TinyModel exact(*backend, shape);
+    const auto quantized = quantized_copy(exact.transformer, *backend);
+    const auto sources = made_up_sources({9, 4, 17, 1, 6, 6, 2, 23, 5, 3, 8, 12, 7}, 23, 8);
+    const BeamOptions options{.beam = 4, .n_best = 3};
+    const auto together = BeamSearch(*quantized, *backend).search(spans_of(sources), options);
+    BeamSearch search(*quantized, *alone);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const std::vector<std::span<const std::int32_t>> one = {sources[i]};
+      const auto found = search.search(one, options).at(0);
+      ASSERT_EQ(found.size(), together[i].size());
+      for (std::size_t k = 0; k < found.size(); ++k) {
+        EXPECT_EQ(found[k].ids, together[i][k].ids);
+        EXPECT_EQ(found[k].token_scores, together[i][k].token_scores);
+      }
+    }
+    expect_probable(together, exact.transformer, *backend, sources, 0.1);
   }
 }
 

@@ -48,27 +48,31 @@ TEST(KernelSets, TheBestThatTheProcessorOffersIsChosen) {
     EXPECT_EQ(choose_kernel_set(needed_by(set), ""), set);
   }
   EXPECT_EQ(choose_kernel_set(every_extension, ""), KernelSet::amx);
+  const InstructionSets with_bytes = needed_by(KernelSet::avx512) | bit_of(InstructionSet::avx512_vnni);
+  EXPECT_EQ(choose_kernel_set(with_bytes, ""), KernelSet::avx512_vnni);
+  EXPECT_EQ(choose_kernel_set(every_extension & ~bit_of(InstructionSet::avx512_vnni), ""), KernelSet::avx512);
   const InstructionSets without_f = needed_by(KernelSet::avx512_bf16) & ~bit_of(InstructionSet::avx512f);
   EXPECT_EQ(choose_kernel_set(without_f, ""), KernelSet::avx2);
 }
 
 TEST(KernelSets, TheRequestedOneIsChosen) {
-  for (const KernelSet set :
-       {KernelSet::generic, KernelSet::avx2, KernelSet::avx512, KernelSet::avx512_bf16, KernelSet::amx}) {
+  for (const KernelSet set : {KernelSet::generic, KernelSet::avx2, KernelSet::avx512, KernelSet::avx512_vnni,
+                              KernelSet::avx512_bf16, KernelSet::amx}) {
     EXPECT_EQ(choose_kernel_set(every_extension, name_of(set)), set);
   }
 }
 
 TEST(KernelSets, ARequestThatCannotBeMetIsRefused) {
-  EXPECT_THAT(
-      [] { choose_kernel_set(every_extension, "sse"); },
-      ThrowsMessage<UsageFailure>("BABELRING_CPU_ISA is sse, generic, avx2, avx512, avx512_bf16 or amx is needed"));
+  EXPECT_THAT([] { choose_kernel_set(every_extension, "sse"); },
+              ThrowsMessage<UsageFailure>(
+                  "BABELRING_CPU_ISA is sse, generic, avx2, avx512, avx512_vnni, avx512_bf16 or amx is needed"));
   EXPECT_THAT([] { choose_kernel_set(needed_by(KernelSet::avx512_bf16), "amx"); },
               ThrowsMessage<UsageFailure>(
                   "BABELRING_CPU_ISA is amx, but this processor lacks amx_tile amx_bf16; generic, avx2, "
-                  "avx512 or avx512_bf16 is needed"));
-  EXPECT_THAT([] { choose_kernel_set(needed_by(KernelSet::avx512), "avx512_bf16"); },
-              ThrowsMessage<UsageFailure>(HasSubstr("lacks avx512_bf16; generic, avx2 or avx512 is needed")));
+                  "avx512, avx512_vnni or avx512_bf16 is needed"));
+  EXPECT_THAT(
+      [] { choose_kernel_set(needed_by(KernelSet::avx512), "avx512_bf16"); },
+      ThrowsMessage<UsageFailure>(HasSubstr("lacks avx512_vnni avx512_bf16; generic, avx2 or avx512 is needed")));
   EXPECT_THAT([] { choose_kernel_set(needed_by(KernelSet::generic), "avx2"); },
               ThrowsMessage<UsageFailure>(HasSubstr("; generic is needed")));
   EXPECT_THAT([] { choose_kernel_set(0, ""); },
@@ -113,6 +117,26 @@ TEST_F(KernelSetBits, AllSetsAgreeWhereNothingIsSummed) {
     expect_equal(Dropout{.x = x, .y = y, .key = key}, {&Dropout::y}, sets);
     expect_equal(Add{.x = x, .y = y}, {&Add::y}, sets);
     expect_equal(Cast{.x = x, .y = tensors.zeros({17, 255}, DType::bf16)}, {&Cast::y}, sets);
+  }
+}
+
+/// Every number of rows in a block, and outputs and inputs on both sides of a panel's and a step's. avx512_vnni runs
+/// other code of the kernels of avx512.
+TEST_F(KernelSetBits, AllSetsAgreeOnProductsOfInt8) {
+  std::vector<KernelSet> sets = available_sets();
+  if ((usable_instruction_sets() & bit_of(InstructionSet::avx512_vnni)) != 0) sets.push_back(KernelSet::avx512_vnni);
+  for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 13, 100}) {
+    const std::int64_t in = 3 * rows + 60, out = 2 * rows + 50;
+    const QuantizedCopy weight = quantize(tensors.normal({out, in}, DType::f32), "weight");
+    QuantizedLinear op{.x = tensors.normal({rows, in}, DType::f32, 3),
+                       .weight = weight.weight,
+                       .bias = tensors.normal({out}, DType::f32),
+                       .y = tensors.zeros({rows, out}, DType::f32)};
+    expect_equal(op, {&QuantizedLinear::y}, sets);
+    op.activation = Activation::relu;
+    op.first = 17, op.y = tensors.zeros({rows, out - 20}, DType::f32);
+    op.bias = op.bias.row_slice(0, out - 20);
+    expect_equal(op, {&QuantizedLinear::y}, sets);
   }
 }
 

@@ -30,6 +30,8 @@ struct AnyMember {
       return {first, second};
     } else if constexpr (std::same_as<Member, RowCounters>) {
       return {.blocks = *this, .pieces = *this, .counts = *this, .parts = *this};
+    } else if constexpr (std::same_as<Member, QuantizedWeight>) {
+      return {.shape = {}, .elements = *this, .scales = *this, .sums = *this};
     } else {
       return Member{};
     }

@@ -8,17 +8,35 @@
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
+namespace {
+
+/// Writes the elements of an output's row to `to`, which it returns.
+const float* widen_row(const QuantizedWeight& weight, std::int64_t output, float* to) {
+  const auto* from = weight.elements.as<std::int8_t>() + weight.place(output, 0);
+  const float scale = weight.scales.as<float>()[output];
+  for (std::int64_t input = 0; input < weight.shape[1]; ++input) {
+    to[input] = scale * static_cast<float>(from[QuantizedWeight::distance(input)]);
+  }
+  return to;
+}
+
+}  // namespace
+
 void run(const EmbeddingForward& op, CpuContext& context) {
-  check_indices(op.name, "ids", op.ids, op.table.shape[0]);
-  const std::int64_t rows = op.ids.shape[0], width = op.table.shape[1];
+  check_indices(op.name, "ids", op.ids, op.table_shape()[0]);
+  const std::int64_t rows = op.ids.shape[0], width = op.table_shape()[1];
   const std::int64_t last_position = max_index(op.name, "positions", op.positions);
   const float* sinusoids = op.sinusoids ? context.sinusoids(last_position + 1, width, op.position_divisor()) : nullptr;
   const auto *ids = op.ids.as<std::int32_t>(), *positions = op.positions.as<std::int32_t>();
+  const auto widened = context.per_thread(op.quantized ? width : 0);
   const auto run_rows = [&](auto tag, auto with_sinusoids) {
     using T = decltype(tag);
 #pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* entry = op.table.as<T>() + ids[row] * width;
+      if constexpr (std::is_same_v<T, float>) {
+        if (op.quantized) entry = widen_row(op.quantized, ids[row], widened.of_this_thread());
+      }
       const float* sinusoid = with_sinusoids ? sinusoids + positions[row] * width : nullptr;
       T* y = op.y.as<T>() + row * width;
       const DropoutRow dropout(op.key, row);
@@ -31,7 +49,7 @@ void run(const EmbeddingForward& op, CpuContext& context) {
       });
     }
   };
-  with_float_type(op.table.dtype,
+  with_float_type(op.y.dtype,
                   [&](auto tag) { op.sinusoids ? run_rows(tag, std::true_type()) : run_rows(tag, std::false_type()); });
 }
 
