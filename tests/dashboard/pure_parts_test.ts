@@ -23,10 +23,36 @@ import {
 } from '../../server/dashboard/src/lib/series';
 import { Refresher } from '../../server/dashboard/src/lib/work';
 import { diffWords } from '../../server/dashboard/src/views/run_models';
+import { toldOf, unraised, wantedBy } from '../../server/dashboard/src/views/webhooks';
+import type { DeliveryItem, Webhook } from '../../server/dashboard/src/api/types';
 
 function series(steps: number[], values: (number | null)[] = steps): Series {
   return { ...emptySeries(), step: steps, timeMs: steps, min: values, avg: values, max: values, total: steps.length };
 }
+
+describe('webhooks', () => {
+  const webhook = { alert_kinds: [], runs: [], labels: [], cleared: false, digest_at: null } as unknown as Webhook;
+  it('says what it tells of', () => {
+    expect(wantedBy(webhook)).toBe('all alerts');
+    const some = { ...webhook, alert_kinds: ['failed', 'silent'], labels: ['team=mt'], cleared: true } as Webhook;
+    expect(wantedBy(some)).toBe('failed, silent of team=mt, and their ends');
+    expect(wantedBy({ ...some, digest_at: '08:00' })).toBe('a digest at 08:00 of team=mt');
+  });
+  it('says how a delivery went', () => {
+    expect(toldOf(null)).toBe('nothing sent yet');
+    const waiting = { state: 'waiting', title: 'big: failed', tried_at: null, detail: null, tries: 0 } as DeliveryItem;
+    expect(toldOf(waiting)).toBe('big: failed: waiting');
+    expect(toldOf({ ...waiting, tries: 2, detail: '500' })).toBe('big: failed: waiting, 2 tries: 500');
+  });
+  it('names kinds that no rule raises', () => {
+    const rules = [
+      { name: 'a', kind: 'failed', threshold: 0 },
+      { name: 'b', kind: 'finished', threshold: 0, enabled: false },
+    ] as const;
+    expect(unraised(['failed', 'finished', 'stall'], rules)).toEqual(['finished', 'stall']);
+    expect(unraised([], rules)).toEqual([]);
+  });
+});
 
 describe('series', () => {
   it('appends only rows that are newer', () => {
