@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -158,12 +158,13 @@ store::DeliveryRow make_digest(store::Reader& reader, const store::WebhookRow& w
   const auto running = runs_of(reader, webhook, ids);
   const auto alerts = open_alerts(reader, webhook);
   Digest digest;
-  for (const auto& [state, word] : {std::pair(store::RunState::failed, "failed"),
-                                    {store::RunState::lost, "lost"},
-                                    {store::RunState::succeeded, "finished"},
-                                    {store::RunState::stopped, "stopped"}}) {
-    const auto is_so = [state = state](const store::RunRow& run) { return run.state == state; };
-    digest.count(static_cast<std::size_t>(std::count_if(ended.begin(), ended.end(), is_so)), word);
+  constexpr std::pair<store::RunState, const char*> ends[] = {{store::RunState::failed, "failed"},
+                                                              {store::RunState::lost, "lost"},
+                                                              {store::RunState::succeeded, "finished"},
+                                                              {store::RunState::stopped, "stopped"}};
+  for (const auto& end : ends) {
+    const auto is_so = [&](const store::RunRow& run) { return run.state == end.first; };
+    digest.count(static_cast<std::size_t>(std::count_if(ended.begin(), ended.end(), is_so)), end.second);
   }
   digest.count(alerts.size(), alerts.size() == 1 ? "open alert" : "open alerts");
   digest.count(running.size(), "running");

@@ -549,7 +549,7 @@ async function main() {
     const living = run.live(3600, stop);
     context = await openBrowser(work);
     const page = await context.newPage();
-    const problems = watchProblems(page, /40[14]|422|500|profiles|nodes|ERR_INTERNET_DISCONNECTED/);
+    const problems = watchProblems(page, /40[014]|422|500|profiles|nodes|ERR_INTERNET_DISCONNECTED/);
     await part('log-in', () => checkLogin(page, server, run));
     await part('tabs', () => checkTabs(page, context, server));
     await part('one tab only', () => checkOneTab(context, server));

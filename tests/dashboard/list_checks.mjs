@@ -233,7 +233,20 @@ export async function checkAlerts(page, server, options) {
   assert.match(await button.getAttribute('aria-label'), /^Acknowledge/);
   await button.click();
   await button.waitFor({ state: 'detached' });
+  await checkAway(page, options);
   await checkWebhooks(page, options);
+}
+
+/// The failed run needs a look, with the last lines of its log, until the reader has seen it.
+async function checkAway(page, options) {
+  const card = page.locator('section', { has: page.getByRole('heading', { name: 'While you were away' }) }).last();
+  const needy = card.locator('li', { hasText: 'killed by signal 9' });
+  await needy.first().waitFor();
+  assert.match(await card.innerText(), /Needs a look[\s\S]*Failed[\s\S]*rank 0: killed by signal 9/);
+  await checkAxe(page, 'while you were away');
+  await shoot(options, page, 'away');
+  await card.getByRole('button', { name: 'seen' }).click();
+  await needy.first().waitFor({ state: 'detached' });
 }
 
 /// A webhook is made, tested against a receiver, switched off and removed; its secret is shown once.

@@ -6,6 +6,7 @@ import { type Child, h } from '../lib/dom';
 import { DASH, formatSignificant, formatTime } from '../lib/format';
 import { ListPage, RunNames } from './list_page';
 import { Owner, type Page, type Place, type Section, table } from './parts';
+import { awayCard } from './away';
 import { webhookCard } from './webhooks';
 
 const MOST = 500;
@@ -104,11 +105,12 @@ const alertRules =
     };
   };
 
-/// The alerts of all runs, newest first, with buttons to acknowledge them, the alert rules, and for administrators the webhooks.
+/// The card of what needs a person, the alerts of all runs, newest first, with buttons to acknowledge them, the alert rules, and for administrators the webhooks.
 export const open = (place: Place): Page =>
   new ListPage(place, (page) => {
     const names = new RunNames();
     const rules = new Owner(alertRules(place.say));
+    const away = awayCard();
     const hooks = may('admin') ? webhookCard(place.say) : null;
     let alerts: AlertItem[] = [];
     const acknowledge = async (id: string): Promise<void> => {
@@ -136,6 +138,7 @@ export const open = (place: Place): Page =>
     return {
       title: 'Alerts',
       everyMs: 5000,
+      above: away.element,
       below: [h('section.card.section', h('h2', 'Rules'), rules.element), hooks?.element],
       load: async () => {
         alerts = await getItems<AlertItem>(`/alerts?limit=${MOST}`);
@@ -149,6 +152,7 @@ export const open = (place: Place): Page =>
       close: () => {
         rules.close();
         hooks?.close();
+        away.close();
       },
     };
   });

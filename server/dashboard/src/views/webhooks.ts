@@ -55,16 +55,23 @@ function webhookForm(made: (webhook: Webhook) => void): HTMLElement {
   const name = h('input', { id: 'webhook-name', required: true, maxlength: 100, placeholder: 'ops channel', ...text });
   const onchange = (): void => void (url.placeholder = HINTS[kind.value] ?? '');
   const kind = h('select', { id: 'webhook-kind', onchange }, options(KINDS));
-  const url = h('input', { id: 'webhook-url', type: 'url', required: true, maxlength: 2000, ...text });
+  const url = h('input', { id: 'webhook-url', inputmode: 'url', required: true, maxlength: 2000, ...text });
   const alerts = h('input', { id: 'webhook-alerts', placeholder: 'all, or failed, silent', ...text });
   const labels = h('input', { id: 'webhook-labels', placeholder: 'any, or team=mt', ...text });
-  const digest = h('input', { id: 'webhook-digest', type: 'time' });
-  const cleared = h('input', { id: 'webhook-cleared', type: 'checkbox' });
+  const digest = h('input', { id: 'webhook-digest', placeholder: 'never, or 08:00', ...text });
+  const cleared = h(
+    'select',
+    { id: 'webhook-cleared' },
+    options([
+      ['', 'no'],
+      ['yes', 'yes'],
+    ]),
+  );
   const make = async (): Promise<void> => {
     setText(wrong, '');
     const body = {
-      ...{ name: name.value.trim(), kind: kind.value, url: url.value.trim(), cleared: cleared.checked },
-      ...{ alert_kinds: wordsOf(alerts.value), labels: wordsOf(labels.value), digest_at: digest.value },
+      ...{ name: name.value.trim(), kind: kind.value, url: url.value.trim(), cleared: cleared.value !== '' },
+      ...{ alert_kinds: wordsOf(alerts.value), labels: wordsOf(labels.value), digest_at: digest.value.trim() },
     };
     try {
       made((await sendJson<Webhook>('POST', '/webhooks', body))!);
