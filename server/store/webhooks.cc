@@ -122,12 +122,12 @@ void store_try(Database& database, const DeliveryRow& delivery) {
       .run();
 }
 
-std::vector<DueDelivery> due_deliveries(Database& database, std::int64_t now_ms) {
+std::vector<DueDelivery> due_deliveries(Database& database, std::int64_t now_ms, std::int64_t latest_ms) {
   static const std::string sql =
-      select<DeliveryRow>(tryable + std::string("AND due_ms <= ? ORDER BY event <> 'test', due_ms"));
+      select<DeliveryRow>(tryable + std::string("AND (due_ms <= ? OR due_ms > ?) ORDER BY event <> 'test', due_ms"));
   static const std::string webhook_sql = select<WebhookRow>("FROM webhooks w WHERE w.webhook = ?");
   std::vector<DueDelivery> due;
-  for (DeliveryRow& delivery : database.prepare(sql).bind(now_ms).all<DeliveryRow>()) {
+  for (DeliveryRow& delivery : database.prepare(sql).bind(now_ms, latest_ms).all<DeliveryRow>()) {
     auto webhook = database.prepare(webhook_sql).bind(delivery.webhook).value<WebhookRow>();
     due.push_back({std::move(delivery), std::move(webhook)});
   }

@@ -67,8 +67,9 @@ void queue_delivery(Database& database, const DeliveryRow& delivery);
 /// deliveries beyond max_settled.
 void store_try(Database& database, const DeliveryRow& delivery);
 
-/// The oldest waiting delivery of each enabled webhook, if it is due, and all tests that are due.
-std::vector<DueDelivery> due_deliveries(Database& database, std::int64_t now_ms);
+/// The oldest waiting delivery of each enabled webhook, if it is due, and all tests that are due. A due time after
+/// `latest_ms` counts as due: the clock was set back.
+std::vector<DueDelivery> due_deliveries(Database& database, std::int64_t now_ms, std::int64_t latest_ms);
 /// When the next of those is due; nothing if none waits.
 std::optional<std::int64_t> next_due_ms(Database& database);
 std::int64_t count_waiting(Database& database, std::int64_t webhook);

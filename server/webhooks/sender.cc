@@ -19,7 +19,12 @@ namespace {
 
 constexpr std::chrono::milliseconds tick{500};
 constexpr std::int64_t pause_after_fault_ms = 10'000;
+constexpr std::int64_t longest_wait_ms = 60'000;  // the wall clock, by which deliveries are due, may have been set
 constexpr std::size_t max_detail_bytes = 300;
+
+std::int64_t steady_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(SteadyClock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
@@ -50,8 +55,8 @@ void Sender::wake() {
 }
 
 void Sender::work() {
-  if (wall_time_ms() < next_ms_.load()) return;
-  std::int64_t mark = wall_time_ms() + pause_after_fault_ms;  // kept where reading or writing fails
+  if (steady_ms() < next_ms_.load()) return;
+  std::int64_t mark = steady_ms() + pause_after_fault_ms;  // kept where reading or writing fails
   next_ms_ = mark;
   const std::int64_t next_digest = queue_digests();
   // Each pass has at most one delivery of a webhook, and its next one is due then.
@@ -65,13 +70,15 @@ void Sender::work() {
     }
   }
   auto reader = store_.reader(store::Store::For::own);
-  const auto next_ms = store::next_due_ms(reader->database).value_or(next_digest);
-  next_ms_.compare_exchange_strong(mark, std::min(next_ms, next_digest));  // unless wake() was called meanwhile
+  const std::int64_t next_ms = std::min(store::next_due_ms(reader->database).value_or(next_digest), next_digest);
+  const std::int64_t wait_ms = std::clamp<std::int64_t>(next_ms - wall_time_ms(), 0, longest_wait_ms);
+  next_ms_.compare_exchange_strong(mark, steady_ms() + wait_ms);  // unless wake() was called meanwhile
 }
 
 std::vector<store::DueDelivery> Sender::due_now() {
   auto reader = store_.reader(store::Store::For::own);
-  return store::due_deliveries(reader->database, wall_time_ms());
+  const std::int64_t now_ms = wall_time_ms();
+  return store::due_deliveries(reader->database, now_ms, now_ms + options_.max_pause.count());
 }
 
 std::int64_t Sender::queue_digests() {

@@ -57,7 +57,7 @@ class Sender {
   std::mutex mutex_;              // guards client_, ending_ and the start of thread_
   HttpClient* client_ = nullptr;  // of the request in progress
   bool ending_ = false;
-  std::atomic<std::int64_t> next_ms_{0};   // when the next delivery or digest is due
+  std::atomic<std::int64_t> next_ms_{0};   // of the monotonic clock, when to look again; 0: now
   std::optional<RepeatingThread> thread_;  // last member: it uses all the others
 };
 

@@ -209,6 +209,19 @@ TEST_F(WebhooksTest, TellsOnlyOfWhatIsWanted) {
   EXPECT_FALSE(clear("nan", true)) << "the end of an event is no news";
 }
 
+TEST_F(WebhooksTest, SendsWhatIsDueInAFarFutureAsTheClockWasSetBack) {
+  ScriptedServer receiver([](const ScriptedRequest&) { return ScriptedAnswer{}; });
+  const std::string path = created(receiver.address());
+  tell(alert_of("stall", "no update"));
+  server.store().write([](store::Database& database) {
+    store::DeliveryRow delivery = store::list_deliveries(database, 1, 0, 1).front();
+    delivery.due_ms += std::int64_t{30} * 86'400'000;
+    store::store_try(database, delivery);
+  });
+  const auto sending = sender(quick());
+  ASSERT_TRUE(reaches(path, "delivered"));
+}
+
 TEST_F(WebhooksTest, DropsTheOldestWhereTooManyWait) {
   const std::string path = created("http://127.0.0.1:1/");
   server.store().write([&](store::Database& database) {

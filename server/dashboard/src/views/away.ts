@@ -10,6 +10,7 @@ const KEY = 'babelring.seen';
 const DAY_MS = 86_400_000;
 const MAX_LOGS = 20; // runs whose last lines are fetched
 const LINES = 5;
+const LISTED = 10; // runs that ended well; the others are folded
 const ENDED_BADLY = new Set(['failed', 'lost']);
 
 /// Since when the reader was away: the last time that they said "seen", within the last month; else a day ago.
@@ -44,6 +45,20 @@ const needyRow = (run: Run, log: readonly LogLine[]): Child => {
     text && h('details', h('summary', 'last lines of its log'), h('pre', text)),
   );
 };
+
+const wellRow = (run: Run): Child =>
+  h(
+    'li',
+    h('a', { href: hashOfRun(run.id) }, run.name || run.id),
+    ` update ${formatCount(run.update)}, ${bestOf(run)}`,
+  );
+
+const endedWell = (runs: readonly Run[]): Child =>
+  runs.length > 0 && [
+    h('h3', `Ended well: ${runs.length}`),
+    h('ul', runs.slice(0, LISTED).map(wellRow)),
+    runs.length > LISTED && h('details', h('summary', 'all others'), h('ul', runs.slice(LISTED).map(wellRow))),
+  ];
 
 /// The events since the reader said "seen": runs that need a person, with the last lines of their logs, alerts about
 /// the server, and the runs that ended well.
@@ -81,12 +96,6 @@ const away = (owner: Owner): Section => {
         ({ run, raised_at, state }) => !run && (state === 'open' || Date.parse(raised_at) >= sinceMs),
       );
       const count = needy.length + own.filter(({ state }) => state === 'open').length;
-      const wellRow = (run: Run): Child =>
-        h(
-          'li',
-          h('a', { href: hashOfRun(run.id) }, run.name || run.id),
-          ` update ${formatCount(run.update)}, ${bestOf(run)}`,
-        );
       const ownRow = ({ message, raised_at, state }: AlertItem): Child =>
         h('li', `${formatTime(raised_at)} ${message}${state === 'open' ? '' : ' (over)'}`);
       return [
@@ -102,7 +111,7 @@ const away = (owner: Owner): Section => {
           needy.map((run) => needyRow(run, lines.get(run.id) ?? [])),
         ),
         list('About the server', own.map(ownRow)),
-        list('Ended well', well.map(wellRow)),
+        endedWell(well),
       ];
     },
   };
