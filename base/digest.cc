@@ -1,9 +1,11 @@
 #include "base/digest.h"
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include <array>
 #include <cstdio>
+#include <span>
 #include <vector>
 
 #include "base/failure.h"
@@ -14,6 +16,17 @@ namespace {
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
+
+std::string hex_of(std::span<const unsigned char> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -49,18 +62,23 @@ std::string Sha256::hex() {
     fail("sha256: OpenSSL could not finish a digest");
   }
   context_.reset();
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * raw.size());
-  for (const unsigned char byte : raw) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
+  return hex_of(raw);
 }
 
 std::string sha256_hex(std::string_view text) {
   return Sha256().add(text).hex();
+}
+
+std::string hmac_sha256_hex(std::string_view key, std::string_view text) {
+  std::array<unsigned char, 32> raw{};
+  unsigned int length = 0;
+  const std::vector<unsigned char> bytes(text.begin(), text.end());
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(), bytes.size(), raw.data(), &length) ==
+          nullptr ||
+      length != raw.size()) {
+    fail("hmac: OpenSSL could not sign {} bytes", text.size());
+  }
+  return hex_of(raw);
 }
 
 std::string sha256_file(const std::filesystem::path& file) {

@@ -30,6 +30,9 @@ class Sha256 {
 /// SHA-256 of a string, as 64 lower-case hexadecimal digits.
 std::string sha256_hex(std::string_view text);
 
+/// HMAC-SHA-256 of a text (RFC 2104), as 64 lower-case hexadecimal digits.
+std::string hmac_sha256_hex(std::string_view key, std::string_view text);
+
 /// SHA-256 of a file's content. Throws Failure (file, system error) if it cannot be read.
 std::string sha256_file(const std::filesystem::path& file);
 

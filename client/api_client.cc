@@ -153,6 +153,12 @@ json::object ApiClient::get(const std::string& target) {
   return object_of(http_, request, send_with_retries(request, true));
 }
 
+ApiClient::Tagged ApiClient::get_tagged(const std::string& target) {
+  const HttpRequest request{.target = base + target};
+  const HttpResponse answer = send_with_retries(request, true);
+  return {object_of(http_, request, answer), std::string(answer.header("etag"))};
+}
+
 std::string ApiClient::get_text(const std::string& target) {
   return send_with_retries({.target = base + target}, true).body;
 }
@@ -175,9 +181,10 @@ std::vector<json::object> ApiClient::get_items(const std::string& target, std::s
 }
 
 json::object ApiClient::send(const std::string& method, const std::string& target, const json::object& body,
-                             const std::string& key) {
-  HttpRequest request{.method = method, .target = base + target};
-  if (method != "DELETE" || !body.empty()) request.body = to_text(body);
+                             const std::string& key, const std::vector<std::pair<std::string, std::string>>& headers) {
+  HttpRequest request{.method = method, .target = base + target, .headers = headers};
+  const bool may_lack_body = method == "DELETE" || method == "PUT";
+  if (!may_lack_body || !body.empty()) request.body = to_text(body);
   if (!key.empty()) request.headers.emplace_back("Idempotency-Key", key);
   const HttpResponse answer = send_with_retries(request, !key.empty());
   return answer.body.empty() ? json::object() : object_of(http_, request, answer);

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/failure.h"
@@ -50,15 +51,22 @@ class ApiClient {
 
   /// GET. `target` is the path and query after /api/v1: "/runs?state=running". Retries lost requests and a busy server.
   json::object get(const std::string& target);
+  /// A resource with its entity tag (ETag), for If-Match.
+  struct Tagged {
+    json::object value;
+    std::string tag;
+  };
+  Tagged get_tagged(const std::string& target);
   /// The same for a response that is not JSON: returns its body.
   std::string get_text(const std::string& target);
   /// Fetches the items of a paged list, page by page, up to `max` items.
   std::vector<json::object> get_items(const std::string& target, std::size_t max);
-  /// POST, PUT, PATCH or DELETE. Returns the response body, or an empty object if there is none. A non-empty `key` is
+  /// POST, PUT, PATCH or DELETE; an empty body of PUT and DELETE is not sent. Returns the response body, or an empty
+  /// object if there is none. A non-empty `key` is
   /// sent as Idempotency-Key. Lost requests and a busy server are then retried, and the server executes the request
-  /// only once.
+  /// only once. `headers`: further headers, as (name, value).
   json::object send(const std::string& method, const std::string& target, const json::object& body,
-                    const std::string& key = {});
+                    const std::string& key = {}, const std::vector<std::pair<std::string, std::string>>& headers = {});
 
   HttpClient& http() { return http_; }
   const ServerAccess& access() const { return access_; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
@@ -31,6 +32,8 @@
 #include "server/store/backup.h"
 #include "server/store/home.h"
 #include "server/translate/pool.h"
+#include "server/webhooks/message.h"
+#include "server/webhooks/sender.h"
 
 namespace babelring {
 namespace {
@@ -215,6 +218,12 @@ void suspend_runs(launch::ControlPlane& control, const ServerOptions& options) {
   }
 }
 
+/// Stores what webhooks tell of an alert.
+void queue_messages(store::Database& database, const store::AlertRow& alert) {
+  const auto kind = alerts::kind_of(alert.kind);
+  webhooks::queue_alert(database, alert, kind && alerts::is_event(*kind));
+}
+
 /// `read_options` reads the options again.
 void run(const ServerOptions& options, std::function<std::optional<ServerOptions>()> read_options) {
   block_signals();
@@ -224,8 +233,14 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   store.write([&](store::Database& database) {
     store::follow_data_folder(database, store.folder(), service.checkpoint_roots);
   });
-  alerts::AlertWatch alerts(store, service.checkpoint_roots,
-                            [&service](const store::AlertRow& alert) { api::publish_alert(service, alert); });
+  const char* const ca_file = std::getenv("BABELRING_CA_FILE");
+  webhooks::Sender webhooks(store, {.ca_file = ca_file == nullptr ? "" : ca_file});  // ends after the alerts
+  service.webhooks = &webhooks;
+  const auto tell = [&](const store::AlertRow& alert) {
+    api::publish_alert(service, alert);
+    webhooks.wake();
+  };
+  alerts::AlertWatch alerts(store, service.checkpoint_roots, tell, std::chrono::seconds(2), queue_messages);
   service.alerts = &alerts;
   service.audit.keep_for(std::int64_t{options.audit_days} * 86'400'000);
   api::SpoolIntake spools(service);  // ends after the supervisor, which uses it first
@@ -257,6 +272,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
                             std::move(executor));
   });
   announce(options, server.port(), store.folder(), admin);
+  webhooks.start(own_address(options, server.port(), false) + "/");
   forgive_lost_output();
   for (const std::string& danger : options.security_warnings()) spdlog::warn("{}", danger);
 

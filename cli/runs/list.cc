@@ -79,25 +79,6 @@ std::string progress_text(const json::object& progress) {
   return fraction ? fmt::format("{} {:.0f} %{}", bar_text(*fraction, 20), 100 * *fraction, of) : "";
 }
 
-/// Prints the headline, the advice, and each part other than the headline.
-void print_health(const json::object& health, const Screen& screen) {
-  const auto line = [&](std::string_view name, const std::string& text, Colour colour) {
-    if (text.empty()) return;
-    const std::string shown = local_times(text, wall_time_ms());
-    screen.out << screen.coloured(fmt::format("{:<16}", name), Colour::grey) << screen.coloured(shown, colour) << '\n';
-  };
-  const std::string headline = text_of(health, "headline");
-  line("health", headline, colour_of_health(text_of(health, "level")));
-  line("what to do", text_of(health, "action"), Colour::none);
-  const json::value* parts = health.if_contains("parts");
-  if (parts == nullptr || !parts->is_array()) return;
-  for (const json::value& value : parts->get_array()) {
-    const json::object* part = value.if_object();
-    if (part == nullptr || text_of(*part, "text") == headline) continue;
-    line("  " + text_of(*part, "topic"), text_of(*part, "text"), colour_of_health(text_of(*part, "level")));
-  }
-}
-
 /// "clean 2.1034, crawl 3.2501": the last losses of named corpora.
 std::string corpora_text(const json::object& metrics) {
   constexpr std::string_view prefix = "corpus_loss.";
@@ -116,6 +97,24 @@ std::string corpora_text(const json::object& metrics) {
 }
 
 }  // namespace
+
+void print_health(const json::object& health, const Screen& screen) {
+  const auto line = [&](std::string_view name, const std::string& text, Colour colour) {
+    if (text.empty()) return;
+    const std::string shown = local_times(text, wall_time_ms());
+    screen.out << screen.coloured(fmt::format("{:<16}", name), Colour::grey) << screen.coloured(shown, colour) << '\n';
+  };
+  const std::string headline = text_of(health, "headline");
+  line("health", headline, colour_of_health(text_of(health, "level")));
+  line("what to do", text_of(health, "action"), Colour::none);
+  const json::value* parts = health.if_contains("parts");
+  if (parts == nullptr || !parts->is_array()) return;
+  for (const json::value& value : parts->get_array()) {
+    const json::object* part = value.if_object();
+    if (part == nullptr || text_of(*part, "text") == headline) continue;
+    line("  " + text_of(*part, "topic"), text_of(*part, "text"), colour_of_health(text_of(*part, "level")));
+  }
+}
 
 void print_run(const json::object& run, const std::vector<json::object>& evals, const json::object& metrics,
                const Screen& screen) {

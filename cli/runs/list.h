@@ -14,6 +14,9 @@ namespace babelring {
 void print_run(const json::object& run, const std::vector<json::object>& evals, const json::object& metrics,
                const Screen& screen);
 
+/// Prints a run's health: the headline, the advice, and each part other than the headline.
+void print_health(const json::object& health, const Screen& screen);
+
 struct ListRequest {
   std::string state, text;  // empty: any
   std::size_t most = 50;

@@ -72,17 +72,22 @@ void RunChoice::declare(CLI::App& command) {
 
 void add_run(CLI::App& app, ConfigReader read_config) {
   CLI::App* run = app.add_subcommand(
-      "run", "Starts, watches, traces, compares and controls runs on a server, and downloads checkpoints");
+      "run", "Starts, watches, explains, compares, changes and controls runs on a server, and downloads checkpoints");
   run->require_subcommand(1);
   add_run_submit(*run, std::move(read_config));
   add_run_list(*run);
   add_run_show(*run);
+  add_run_why(*run);
   add_run_compare(*run);
   add_run_watch(*run);
   add_run_stop(*run);
   add_run_resume(*run);
+  add_run_edit(*run);
+  add_run_archive(*run);
+  add_run_delete(*run);
   add_run_logs(*run);
   add_run_checkpoints(*run);
+  add_run_pin(*run);
   add_run_download(*run);
   add_run_trace(*run);
   add_run_sync(*run);

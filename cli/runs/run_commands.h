@@ -43,20 +43,28 @@ struct RunChoice : ServerChoice {
 /// file, line and column.
 using ConfigReader = std::function<std::string(const std::string& file, const std::vector<std::string>& overrides)>;
 
-/// Adds `nmt run` with the subcommands submit, list, show, compare, watch, stop, resume, logs, checkpoints,
-/// download, trace and sync.
+/// Adds `nmt run` with the subcommands submit, list, show, why, compare, watch, stop, resume, edit, archive, delete,
+/// logs, checkpoints, pin, download, trace and sync.
 void add_run(CLI::App& app, ConfigReader read_config);
+
+/// Adds `nmt webhook` with the subcommands list, add, edit, remove and test.
+void add_webhook(CLI::App& app);
 
 // One function per subcommand.
 void add_run_submit(CLI::App& run, ConfigReader read_config);
 void add_run_list(CLI::App& run);
 void add_run_show(CLI::App& run);
+void add_run_why(CLI::App& run);
 void add_run_compare(CLI::App& run);
 void add_run_watch(CLI::App& run);
 void add_run_stop(CLI::App& run);
 void add_run_resume(CLI::App& run);
+void add_run_edit(CLI::App& run);
+void add_run_archive(CLI::App& run);
+void add_run_delete(CLI::App& run);
 void add_run_logs(CLI::App& run);
 void add_run_checkpoints(CLI::App& run);
+void add_run_pin(CLI::App& run);
 void add_run_download(CLI::App& run);
 void add_run_trace(CLI::App& run);
 void add_run_sync(CLI::App& run);

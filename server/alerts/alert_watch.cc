@@ -94,8 +94,11 @@ store::AlertRuleRow row_of(const Rule& rule) {
 }
 
 AlertWatch::AlertWatch(store::Store& store, std::vector<std::filesystem::path> folders, OnChange on_change,
-                       std::chrono::milliseconds interval)
-    : store_(store), folders_(std::move(folders)), on_change_(std::move(on_change)) {
+                       std::chrono::milliseconds interval, InTransaction in_transaction)
+    : store_(store),
+      folders_(std::move(folders)),
+      on_change_(std::move(on_change)),
+      in_transaction_(std::move(in_transaction)) {
   std::vector<store::AlertRuleRow> defaults;
   for (const Rule& rule : default_rules()) defaults.push_back(row_of(rule));
   store_.write([&](store::Database& database) { store::add_default_alert_rules(database, defaults); });
@@ -233,6 +236,9 @@ void AlertWatch::write(const std::vector<Change>& changes) {
       if (row) rows.push_back(std::move(*row));
     }
     for (const std::int64_t transition : unmarked_) store::mark_told(database, transition);
+    for (const store::AlertRow& row : rows) {
+      if (in_transaction_) in_transaction_(database, row);
+    }
     return rows;
   });
   for (const store::AlertRow& alert : written) {

@@ -23,11 +23,13 @@ class AlertWatch {
  public:
   /// Called on the watch's thread for each alert that was raised or cleared.
   using OnChange = std::function<void(const store::AlertRow&)>;
+  /// Called for the same alerts within the transaction that stores them. May throw SqlFailure.
+  using InTransaction = std::function<void(store::Database&, const store::AlertRow&)>;
 
   /// `folders`: watched for free disk space, in addition to the folders below them to which active runs write their
   /// checkpoints. The store must outlive the watch. Throws SqlFailure.
   AlertWatch(store::Store& store, std::vector<std::filesystem::path> folders, OnChange on_change,
-             std::chrono::milliseconds interval = std::chrono::seconds(2));
+             std::chrono::milliseconds interval = std::chrono::seconds(2), InTransaction in_transaction = {});
   AlertWatch(const AlertWatch&) = delete;
   AlertWatch& operator=(const AlertWatch&) = delete;
 
@@ -48,6 +50,7 @@ class AlertWatch {
   store::Store& store_;
   const std::vector<std::filesystem::path> folders_;
   const OnChange on_change_;
+  const InTransaction in_transaction_;
   std::mutex mutex_;  // guards engine_ and reload_
   Engine engine_;
   bool reload_ = false;

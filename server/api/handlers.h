@@ -85,6 +85,15 @@ Response replace_alert_rules(Service& service, const Request& request);
 Response list_alerts(Service& service, const Request& request);
 Response acknowledge_alert(Service& service, const Request& request);
 
+// webhooks.cc
+Response list_webhooks(Service& service, const Request& request);
+Response create_webhook(Service& service, const Request& request);
+Response show_webhook(Service& service, const Request& request);
+Response edit_webhook(Service& service, const Request& request);
+Response delete_webhook(Service& service, const Request& request);
+Response test_webhook(Service& service, const Request& request);
+Response list_deliveries(Service& service, const Request& request);
+
 // checkpoints.cc
 Response list_checkpoints(Service& service, const Request& request);
 Response show_checkpoint(Service& service, const Request& request);

@@ -63,6 +63,13 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"PUT", "/api/v1/alert-rules", Scope::operate, replace_alert_rules, {.max_body_kib = 64}},
     {"GET", "/api/v1/alerts", Scope::read, list_alerts},
     {"POST", "/api/v1/alerts/{alert}/ack", Scope::operate, acknowledge_alert, {.empty_body = true}},
+    {"GET", "/api/v1/webhooks", Scope::admin, list_webhooks},
+    {"POST", "/api/v1/webhooks", Scope::admin, create_webhook, {.max_body_kib = 64}},
+    {"GET", "/api/v1/webhooks/{webhook}", Scope::admin, show_webhook},
+    {"PATCH", "/api/v1/webhooks/{webhook}", Scope::admin, edit_webhook, {.max_body_kib = 64}},
+    {"DELETE", "/api/v1/webhooks/{webhook}", Scope::admin, delete_webhook},
+    {"POST", "/api/v1/webhooks/{webhook}/test", Scope::admin, test_webhook, {.empty_body = true}},
+    {"GET", "/api/v1/webhooks/{webhook}/deliveries", Scope::admin, list_deliveries},
     {"GET", "/api/v1/runs/{run}/ranks", Scope::read, list_ranks},
 
     {"GET", "/api/v1/runs/{run}/checkpoints", Scope::read, list_checkpoints},

@@ -37,6 +37,9 @@ class Exports;
 namespace babelring::alerts {
 class AlertWatch;
 }
+namespace babelring::webhooks {
+class Sender;
+}
 
 namespace babelring::api {
 
@@ -46,6 +49,7 @@ struct Service {
   events::EventHub& events;
   artifacts::Roots checkpoint_roots;
   alerts::AlertWatch* alerts = nullptr;                 // evaluates alert rules; null: no alerts are raised
+  webhooks::Sender* webhooks = nullptr;                 // sends deliveries; null: they wait
   launch::ControlPlane* control = nullptr;              // starts and supervises runs; null: this process starts none
   std::chrono::milliseconds config_check_time{60'000};  // max time of a submission's check
   translate::Pool* translators = nullptr;               // null: this process does not translate

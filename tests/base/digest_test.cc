@@ -48,5 +48,11 @@ TEST(Sha256, HashesAFile) {
   EXPECT_THAT([] { sha256_file("/"); }, ThrowsMessage<Failure>(HasSubstr("sha256: cannot read /: Is a directory")));
 }
 
+/// Test case 2 of RFC 4231.
+TEST(Hmac, SignsAsTheStandardSays) {
+  EXPECT_EQ(hmac_sha256_hex("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
 }  // namespace
 }  // namespace babelring

@@ -22,7 +22,16 @@ import {
 } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 import { checkSweep, checkSweepComparison } from './sweep_checks.mjs';
-import { checkBulk, checkChoice, checkColumns, checkEdit, checkKeys, checkList, checkNotify } from './list_checks.mjs';
+import {
+  checkAlerts,
+  checkBulk,
+  checkChoice,
+  checkColumns,
+  checkEdit,
+  checkKeys,
+  checkList,
+  checkNotify,
+} from './list_checks.mjs';
 
 const options = readOptions('browser_test');
 const work = makeWork();
@@ -330,18 +339,6 @@ async function checkSubmit(page, server, run) {
   await page.unroute('**/api/v1/runs:validate');
 }
 
-/// The alert that a loss which is no number raises is counted, and acknowledged where one may.
-async function checkAlerts(page, server) {
-  if (!(await fetch(`${server.address}/api/v1/alerts`, { headers: { Authorization: `Bearer ${server.token}` } })).ok)
-    return;
-  await page.goto(`${server.address}/#/alerts`);
-  const id = await page.locator('[data-alert]').first().getAttribute('data-alert');
-  const button = page.locator(`[data-alert="${id}"]`);
-  assert.match(await button.getAttribute('aria-label'), /^Acknowledge/);
-  await button.click();
-  await button.waitFor({ state: 'detached' });
-}
-
 /// A rank's heartbeat shows its host, and the run it belongs to.
 async function checkNodes(page, server, run) {
   const beat = {
@@ -552,7 +549,7 @@ async function main() {
     const living = run.live(3600, stop);
     context = await openBrowser(work);
     const page = await context.newPage();
-    const problems = watchProblems(page, /40[14]|422|500|profiles|nodes|ERR_INTERNET_DISCONNECTED/);
+    const problems = watchProblems(page, /40[014]|422|500|profiles|nodes|ERR_INTERNET_DISCONNECTED/);
     await part('log-in', () => checkLogin(page, server, run));
     await part('tabs', () => checkTabs(page, context, server));
     await part('one tab only', () => checkOneTab(context, server));
@@ -577,7 +574,7 @@ async function main() {
     await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));
     await part('looks', () => checkLooks(page, server, run, [old, third]));
-    await part('alerts', () => checkAlerts(page, server));
+    await part('alerts', () => checkAlerts(page, server, options));
     await part('live charts', () => checkLiveCharts(page, server, run, 8));
     await openRun(page, server, run);
     stop.now = true;

@@ -1,5 +1,6 @@
 // Checks of the list of runs in a browser: search, sort, columns, keys, notifications. browser_test.mjs calls them.
 import { strict as assert } from 'node:assert';
+import { createServer } from 'node:http';
 import { checkAxe, shoot, titled, until } from './harness.mjs';
 
 const names = (page) => page.locator('.runs tbody a').allInnerTexts();
@@ -220,4 +221,68 @@ export async function checkEdit(options, page, server, run) {
   await page.getByRole('button', { name: 'Edit', exact: true }).click();
   await form.getByLabel('Name').press('Escape');
   await title.waitFor();
+}
+
+/// The alert that a loss which is no number raises is counted, and acknowledged where one may.
+export async function checkAlerts(page, server, options) {
+  if (!(await fetch(`${server.address}/api/v1/alerts`, { headers: { Authorization: `Bearer ${server.token}` } })).ok)
+    return;
+  await page.goto(`${server.address}/#/alerts`);
+  const id = await page.locator('[data-alert]').first().getAttribute('data-alert');
+  const button = page.locator(`[data-alert="${id}"]`);
+  assert.match(await button.getAttribute('aria-label'), /^Acknowledge/);
+  await button.click();
+  await button.waitFor({ state: 'detached' });
+  await checkAway(page, options);
+  await checkWebhooks(page, options);
+}
+
+/// The failed run needs a look, with the last lines of its log, until the reader has seen it.
+async function checkAway(page, options) {
+  const card = page.locator('section', { has: page.getByRole('heading', { name: 'While you were away' }) }).last();
+  const needy = card.locator('li', { hasText: 'killed by signal 9' });
+  await needy.first().waitFor();
+  assert.match(await card.innerText(), /Needs a look[\s\S]*Failed[\s\S]*rank 0: killed by signal 9/);
+  await checkAxe(page, 'while you were away');
+  await shoot(options, page, 'away');
+  await card.getByRole('button', { name: 'seen' }).click();
+  await needy.first().waitFor({ state: 'detached' });
+}
+
+/// A webhook is made, tested against a receiver, switched off and removed; its secret is shown once.
+async function checkWebhooks(page, options) {
+  const bodies = [];
+  const receiver = createServer((request, answer) => {
+    let body = '';
+    request.on('data', (piece) => (body += piece));
+    request.on('end', () => {
+      bodies.push(JSON.parse(body));
+      answer.writeHead(204).end();
+    });
+  });
+  await new Promise((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${receiver.address().port}/hook`;
+  await page.locator('#webhook-name').fill('ops');
+  await page.locator('#webhook-url').fill(url);
+  await page.locator('#webhook-alerts').fill('faild');
+  await page.getByRole('button', { name: 'create the webhook' }).click();
+  await page.getByText('alert_kinds/0: expected one of nan, stall').waitFor();
+  await page.locator('#webhook-alerts').fill('failed, finished');
+  await page.getByRole('button', { name: 'create the webhook' }).click();
+  await page.getByRole('heading', { name: 'Secret of “ops”' }).waitFor();
+  assert.equal((await page.locator('code.secret').innerText()).length, 43);
+  await page.getByText('No rule is on for finished').waitFor();
+  await checkAxe(page, 'webhooks');
+  await page.getByRole('button', { name: 'Test ops' }).click();
+  await page.getByText('The test of “ops” was delivered.').waitFor();
+  await page.getByText('Babelring: a test: delivered').waitFor();
+  assert.equal(bodies[0].event, 'test');
+  await shoot(options, page, 'webhooks');
+  await page.getByRole('button', { name: 'done' }).click();
+  await page.getByLabel('ops: on').uncheck();
+  await page.getByText('“ops” is off.').waitFor();
+  await page.getByRole('button', { name: 'Remove ops' }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('The webhook “ops” is removed.').waitFor();
+  receiver.close();
 }

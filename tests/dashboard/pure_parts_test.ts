@@ -23,10 +23,69 @@ import {
 } from '../../server/dashboard/src/lib/series';
 import { Refresher } from '../../server/dashboard/src/lib/work';
 import { diffWords } from '../../server/dashboard/src/views/run_models';
+import { toldOf, unraised, wantedBy } from '../../server/dashboard/src/views/webhooks';
+import { seenMs, sortRuns } from '../../server/dashboard/src/views/away';
+import type { DeliveryItem, Run, Webhook } from '../../server/dashboard/src/api/types';
 
 function series(steps: number[], values: (number | null)[] = steps): Series {
   return { ...emptySeries(), step: steps, timeMs: steps, min: values, avg: values, max: values, total: steps.length };
 }
+
+describe('webhooks', () => {
+  const webhook = { alert_kinds: [], runs: [], labels: [], cleared: false, digest_at: null } as unknown as Webhook;
+  it('says what it tells of', () => {
+    expect(wantedBy(webhook)).toBe('all alerts');
+    const some = { ...webhook, alert_kinds: ['failed', 'silent'], labels: ['team=mt'], cleared: true } as Webhook;
+    expect(wantedBy(some)).toBe('failed, silent of team=mt, and their ends');
+    expect(wantedBy({ ...some, digest_at: '08:00' })).toBe('a digest at 08:00 of team=mt');
+  });
+  it('says how a delivery went', () => {
+    expect(toldOf(null)).toBe('nothing sent yet');
+    const waiting = { state: 'waiting', title: 'big: failed', tried_at: null, detail: null, tries: 0 } as DeliveryItem;
+    expect(toldOf(waiting)).toBe('big: failed: waiting');
+    expect(toldOf({ ...waiting, tries: 2, detail: '500' })).toBe('big: failed: waiting, 2 tries: 500');
+  });
+  it('names kinds that no rule raises', () => {
+    const rules = [
+      { name: 'a', kind: 'failed', threshold: 0 },
+      { name: 'b', kind: 'finished', threshold: 0, enabled: false },
+    ] as const;
+    expect(unraised(['failed', 'finished', 'stall'], rules)).toEqual(['finished', 'stall']);
+    expect(unraised([], rules)).toEqual([]);
+  });
+});
+
+describe('while you were away', () => {
+  const NOW = Date.parse('2026-11-30T08:00:00Z');
+  const DAY = 86_400_000;
+  const run = (id: string, state: string, level: string, hoursAgo: number): Run =>
+    ({
+      ...{ id, state, archived: false, health: { level } },
+      updated_at: new Date(NOW - hoursAgo * 3_600_000).toISOString(),
+      finished_at: state === 'running' ? null : new Date(NOW - hoursAgo * 3_600_000).toISOString(),
+    }) as Run;
+  it('begins where the reader has seen everything, at most a month ago', () => {
+    expect(seenMs(String(NOW - 2 * DAY), NOW)).toBe(NOW - 2 * DAY);
+    for (const stored of [null, '', 'x', String(NOW + 1), String(NOW - 31 * DAY)]) {
+      expect(seenMs(stored, NOW)).toBe(NOW - DAY);
+    }
+  });
+  it('names what needs a person, the worst first, and what ended well', () => {
+    const runs = [
+      run('slow', 'running', 'warning', 1),
+      run('silent', 'running', 'bad', 60),
+      run('well', 'running', 'good', 0),
+      run('done', 'succeeded', 'good', 3),
+      run('failed', 'failed', 'bad', 2),
+      run('old', 'failed', 'bad', 30),
+      run('done-before', 'succeeded', 'good', 30),
+      { ...run('archived', 'failed', 'bad', 2), archived: true },
+    ];
+    const { needy, well } = sortRuns(runs, NOW - DAY);
+    expect(needy.map(({ id }) => id)).toEqual(['failed', 'silent', 'slow']);
+    expect(well.map(({ id }) => id)).toEqual(['done']);
+  });
+});
 
 describe('series', () => {
   it('appends only rows that are newer', () => {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "base/failure.h"
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
@@ -325,7 +324,7 @@ const float* sinusoids_of(int width, int divisor, CudaContext& context) {
 
 void run(const EmbeddingForward& op, CudaContext& context) {
   const std::int64_t rows = op.ids.shape[0];
-  if (op.quantized) fail("{}: only processors read quantized tables", op.name);
+  if (op.quantized) refuse_quantized(op.name);
   if (op.y.shape.elements() == 0) return;
   const auto width = static_cast<int>(op.y.shape[1]);
   const auto divisor = static_cast<int>(op.position_divisor());

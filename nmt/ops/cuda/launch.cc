@@ -2,7 +2,9 @@
 #include <mutex>
 #include <utility>
 
+#include "base/failure.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/launch.h"
 
 namespace babelring::cuda {
 
@@ -15,6 +17,14 @@ struct SharedMemoryLimits {
 };
 
 }  // namespace
+
+void refuse_quantized(std::string_view op) {
+  fail("{}: found weights in int8 on a GPU, which only processors read", op);
+}
+
+void run(const QuantizedLinear& op, CudaContext&) {
+  refuse_quantized(op.name);
+}
 
 void allow_shared_memory(std::string_view what, const void* kernel, std::size_t bytes) {
   static SharedMemoryLimits limits;

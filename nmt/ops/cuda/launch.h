@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <initializer_list>
+#include <string_view>
 
 #include "nmt/core/tensor.h"
 #include "nmt/ops/cuda/cuda_context.h"
@@ -23,6 +24,9 @@ BABELRING_FOR_EACH_OP(BABELRING_DECLARE_KERNEL)
 constexpr std::int64_t widest_decoding_head = 8192;
 /// Cast on any stream. Contiguous.
 void cast(ConstTensor x, Tensor y, WorkStream stream);
+
+/// Throws Failure naming the op: only processors compute in int8.
+[[noreturn]] void refuse_quantized(std::string_view op);
 
 // Kernels of several ops.
 

@@ -1,6 +1,5 @@
 #include "nmt/ops/linear.h"
 
-#include "base/failure.h"
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
@@ -297,10 +296,6 @@ void run(const LinearForward& op, CudaContext& context) {
                                 .bias_copy = bias_copy(op),
                                 .c = op.y.data};
   context.matmul().run(shape, operands);
-}
-
-void run(const QuantizedLinear& op, CudaContext&) {
-  fail("{}: only processors have kernels for it", op.name);
 }
 
 void run(const LinearBackwardData& op, CudaContext& context) {

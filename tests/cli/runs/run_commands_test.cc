@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 
+#include "cli/runs/edit.h"
 #include "client/api_client.h"
 #include "tests/client/scripted_server.h"
 
@@ -81,6 +82,34 @@ TEST(RunCompare, PrintsTheBestAndTheDifferences) {
             "b      1,300  31.50\n"
             "b: 0.30 BLEU better than a (p = 0.41)\n");
   EXPECT_THROW(app.parse("compare r_01KAJ00000000000000000000A"), CLI::ParseError);
+}
+
+TEST(RunEdit, IsAMergePatchOfWhatIsGiven) {
+  EXPECT_EQ(to_text(edit_patch({.name = "big", .labels = {"team=mt"}, .removed_labels = {"trial"}})),
+            R"({"name":"big","labels":{"team":"mt","trial":null}})");
+  EXPECT_EQ(to_text(edit_patch({.note = "", .max_restarts = 3})), R"({"notes":"","max_restarts":3})");
+  EXPECT_THAT([] { edit_patch({}); }, ThrowsMessage<UsageFailure>(HasSubstr("expected at least one of --name")));
+  EXPECT_THAT([] { edit_patch({.labels = {"team"}}); },
+              ThrowsMessage<UsageFailure>("--label: expected KEY=VALUE, found 'team'"));
+  EXPECT_THAT([] { edit_patch({.labels = {"a=1"}, .removed_labels = {"a"}}); },
+              ThrowsMessage<UsageFailure>("--remove-label a: --label sets a, too"));
+}
+
+TEST(RunEdit, ChangesNothingThatSomebodyElseHasChanged) {
+  const std::string id = "r_01KAJ00000000000000000000A";
+  ScriptedServer server([&](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (request.method == "GET") return {.body = R"({"id":")" + id + "\"}", .headers = {R"(ETag: "state-body")"}};
+    return {.status = 412, .body = R"({"detail":"the run has changed"})"};
+  });
+  ApiClient api({server.address(), ""});
+  EXPECT_THAT([&] { patch_run(api, id, {{"archived", true}}); },
+              ThrowsMessage<ServerRefusal>("server says 412: the run has changed"));
+  ASSERT_EQ(server.requests().size(), 2u) << "it is not sent again";
+  const ScriptedRequest patch = server.requests().back();
+  EXPECT_EQ(patch.method + " " + patch.target, "PATCH /api/v1/runs/" + id);
+  EXPECT_EQ(patch.header("if-match"), R"("state-body")");
+  EXPECT_EQ(patch.header("content-type"), "application/merge-patch+json");
+  EXPECT_EQ(patch.body, R"({"archived":true})");
 }
 
 }  // namespace

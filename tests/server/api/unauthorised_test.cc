@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "server/api/openapi.h"
+#include "server/store/webhooks.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 
@@ -62,7 +63,14 @@ class UnauthorisedTest : public ::testing::Test {
               {"artifact", stored.fresh.at(3).id},
               {"name", "model.safetensors"},
               {"token", server.service().tokens.list().front().id},
+              {"webhook", "w_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"},
               {"host", "hostA"}};
+    server.store().write([](store::Database& database) {
+      store::WebhookRow webhook;
+      webhook.id = "w_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E";
+      webhook.kind = "json";
+      store::add_webhook(database, webhook);
+    });
     read_contract();
   }
 

@@ -6,6 +6,8 @@ import { type Child, h } from '../lib/dom';
 import { DASH, formatSignificant, formatTime } from '../lib/format';
 import { ListPage, RunNames } from './list_page';
 import { Owner, type Page, type Place, type Section, table } from './parts';
+import { awayCard } from './away';
+import { webhookCard } from './webhooks';
 
 const MOST = 500;
 
@@ -103,11 +105,13 @@ const alertRules =
     };
   };
 
-/// The alerts of all runs, newest first, with buttons to acknowledge them, and the alert rules.
+/// The card of what needs a person, the alerts of all runs, newest first, with buttons to acknowledge them, the alert rules, and for administrators the webhooks.
 export const open = (place: Place): Page =>
   new ListPage(place, (page) => {
     const names = new RunNames();
     const rules = new Owner(alertRules(place.say));
+    const away = awayCard();
+    const hooks = may('admin') ? webhookCard(place.say) : null;
     let alerts: AlertItem[] = [];
     const acknowledge = async (id: string): Promise<void> => {
       place.say(await outcome(sendJson('POST', `/alerts/${id}/ack`), 'Acknowledged.', 'Not acknowledged'));
@@ -134,7 +138,8 @@ export const open = (place: Place): Page =>
     return {
       title: 'Alerts',
       everyMs: 5000,
-      below: h('section.card.section', h('h2', 'Rules'), rules.element),
+      above: away.element,
+      below: [h('section.card.section', h('h2', 'Rules'), rules.element), hooks?.element],
       load: async () => {
         alerts = await getItems<AlertItem>(`/alerts?limit=${MOST}`);
         await names.learn(alerts.flatMap(({ run }) => run ?? []));
@@ -144,6 +149,10 @@ export const open = (place: Place): Page =>
         const keys = alerts.map(({ id }) => id);
         return table('Alerts', heads, alerts.map(row), keys);
       },
-      close: () => rules.close(),
+      close: () => {
+        rules.close();
+        hooks?.close();
+        away.close();
+      },
     };
   });
