@@ -104,7 +104,7 @@ class TranslateTest(TrainedTest):
         kept.unlink()
         kept.mkdir()
         self.assertEqual(self.by_command(*options, checkpoint=copy), expected, "it cannot be written")
-        done = call("nmt", "interpolate", copy, copy, "--precision", "int8")
+        done = call("nmt", "interpolate", copy, copy, "--precision", "int8", "--output", "between")
         self.assertEqual(done.returncode, 2)
         self.assertIn("interpolate: --precision is int8, expected f32 or bf16", done.stderr)
 
@@ -185,6 +185,21 @@ class TranslateTest(TrainedTest):
         self.assertEqual(len(both), 2)
         self.at.stop()
         wait_ended(both)
+
+    def test_the_server_translates_in_int8(self) -> None:
+        newest, _ = self.serve()
+        self.at.stop()
+        self.at.options = ["--translator-precision", "int8"]
+        self.at.start()
+        status, answer = self.post(newest["id"], text=LINES)
+        self.assertEqual(status, 200, answer)
+        folder = self.folder / "run" / "checkpoints" / newest["name"]
+        self.assertTrue((folder / "int8.safetensors").exists())
+        expected = self.by_command("--precision", "int8", checkpoint=folder)
+        self.assertEqual(
+            [[one["score"] for one in item["nbest"]] for item in answer["items"]],
+            [[one["score"] for one in line["n_best"]] for line in expected],
+        )
 
     def test_an_ensemble_of_the_server_is_that_of_the_command(self) -> None:
         newest, older = self.serve()
