@@ -62,13 +62,15 @@ void print_explanation(const json::object& why, const Screen& screen) {
                             screen.coloured(state, colour_of_state(state)));
   if (const std::string detail = text_of(run, "detail"); !detail.empty()) screen.out << detail << '\n';
   if (const json::object* health = get_object(run, "health")) print_health(*health, screen);
-  if (const json::object* verdict = why.at("verdict").if_object()) {
+  const json::object* verdict = why.at("verdict").if_object();
+  if (verdict != nullptr && text_of(*verdict, "verdict") != "unknown") {
     screen.out << '\n' << screen.coloured("speed", Colour::grey) << '\n';
     screen.out << "  " << text_of(*verdict, "sentence") << '\n';
     if (const std::string advice = text_of(*verdict, "advice"); !advice.empty()) screen.out << "  " << advice << '\n';
   }
   print_part(screen, "open alerts", array_of(why, "alerts"), [&](const json::object& alert) {
-    return fmt::format("{} {}: {}", time(alert, "raised_at"), text_of(alert, "rule"), text_of(alert, "message"));
+    const std::string rule = text_of(alert, "rule"), message = text_of(alert, "message");
+    return fmt::format("{} {}{}", time(alert, "raised_at"), message.starts_with(rule) ? "" : rule + ": ", message);
   });
   print_part(screen, "changes of state", array_of(why, "transitions"), [&](const json::object& change) {
     const std::string cause = text_of(change, "cause"), from = text_of(change, "from");

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/names.h"
 #include "base/records/records.h"
 #include "base/secret.h"
@@ -72,6 +73,10 @@ store::WebhookRow require_webhook(store::Reader& reader, const http::Request& re
   return std::move(*found);
 }
 
+[[noreturn]] void refuse_found(const std::string& name, const std::string& expected, std::string_view found) {
+  Body::refuse(name, fmt::format("{}, found '{}'", expected, printable(found)));
+}
+
 /// Reads an array of texts into `texts`, as JSON, unless it is absent. `check` returns what it expects instead of a
 /// text, or an empty string.
 template <class Check>
@@ -89,7 +94,7 @@ void read_choices(Body& body, const std::string& name, std::string& texts, Check
     }
     const std::string text(item.get_string());
     Body::require_name(place, text);
-    if (const std::string expected = check(text); !expected.empty()) Body::refuse(place, expected);
+    if (const std::string expected = check(text); !expected.empty()) refuse_found(place, expected, text);
   }
   texts = to_text(*value);
 }
@@ -117,7 +122,7 @@ void read_webhook(Body& body, store::WebhookRow& webhook) {
   webhook.enabled = body.flag("enabled").value_or(webhook.enabled);
   if (auto digest_at = body.text("digest_at", 5); digest_at && *digest_at != webhook.digest_at) {
     if (!digest_at->empty() && !webhooks::is_time_of_day(*digest_at)) {
-      Body::refuse("digest_at", "expected a time of day from 00:00 to 23:59, or \"\" for none");
+      refuse_found("digest_at", "expected a time of day from 00:00 to 23:59, or \"\" for none", *digest_at);
     }
     webhook.digest_at = std::move(*digest_at);
     webhook.digest_ms = wall_time_ms();
@@ -127,7 +132,7 @@ void read_webhook(Body& body, store::WebhookRow& webhook) {
   if (webhook.name.empty()) Body::refuse("name", "expected a non-empty string");
   const auto& kinds = webhooks::kind_names;
   if (std::find(kinds.begin(), kinds.end(), webhook.kind) == kinds.end()) {
-    Body::refuse("kind", fmt::format("expected one of {}", fmt::join(kinds, ", ")));
+    refuse_found("kind", fmt::format("expected one of {}", fmt::join(kinds, ", ")), webhook.kind);
   }
   if (const auto address = webhooks::parse_address(webhook.url, webhook.kind); !address) {
     Body::refuse("url", address.error());
