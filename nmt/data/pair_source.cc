@@ -162,11 +162,12 @@ class Side {
 
   bool next(RawLine& line) {
     if (!std::exchange(begun_, true)) tell_form();
-    if (sgml_) return next_segment(line);
-    if (!reader_.next(line)) return false;
-    refuse_markup(reader_.file(), line);
-    ++read_;
-    return true;
+    const bool found = sgml_ ? next_segment(line) : next_sentence(line);
+    if (!found && !std::exchange(ended_, true) && (sgml_ || !reader_.compression().empty())) {
+      spdlog::info("{}: {}", file().string(),
+                   describe(sgml_ ? TextForm::sgml : TextForm::lines, reader_.compression()));
+    }
+    return found;
   }
   const fs::path& file() const { return reader_.file(); }
   std::int64_t read() const { return read_; }
@@ -182,9 +183,13 @@ class Side {
       fail("{} is {}, which holds both sides; expected it alone, or a text with a sentence on each line",
            file().string(), name_of(form));
     }
-    if (sgml_ || !reader_.compression().empty()) {
-      spdlog::info("{}: {}", file().string(), describe(sgml_ ? form : TextForm::lines, reader_.compression()));
-    }
+  }
+
+  bool next_sentence(RawLine& out) {
+    if (!reader_.next(out)) return false;
+    refuse_markup(reader_.file(), out);
+    ++read_;
+    return true;
   }
 
   bool next_segment(RawLine& out) {
@@ -277,13 +282,12 @@ class Side {
   }
 
   LineReader reader_;
-  bool begun_ = false, sgml_ = false;
+  bool begun_ = false, ended_ = false, sgml_ = false, repeated_ = false, told_ = false;
   std::int64_t read_ = 0;
   RawLine line_;
   std::size_t at_ = 0;  // unread from there in line_
   std::string set_, document_, id_;
   std::set<std::string> documents_;
-  bool repeated_ = false, told_ = false;
 };
 
 class TwoFiles : public PairSource {
