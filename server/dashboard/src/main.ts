@@ -2,7 +2,7 @@ import 'uplot/dist/uPlot.min.css';
 import './styles/page.css';
 import './styles/run.css';
 import * as session from './api/session';
-import { abortPage, BASE, download } from './api/client';
+import { abortPage, askSelf, BASE, download } from './api/client';
 import { setText } from './lib/dom';
 import { parseRoute, type Route } from './lib/routes';
 import type { Page, Place } from './views/parts';
@@ -79,7 +79,7 @@ function enter(): void {
 /// Opens the page at once. The token's owner and scope may become known later.
 async function begin(): Promise<void> {
   const opened = open();
-  const self = await session.askSelf();
+  const self = await askSelf();
   if (!loggedIn) return;
   session.setScope(self?.scope ?? null);
   header.start(self);

@@ -1,7 +1,7 @@
 import { saveBlob } from '../lib/dom';
 import type { Series } from '../lib/series';
 import { authorization, unauthorized } from './session';
-import type { SeriesAnswer } from './types';
+import type { SeriesAnswer, TokenSelf } from './types';
 
 /// The body of an error response: application/problem+json (RFC 9457).
 export type Problem = { title?: string; detail?: string; code?: string; instance?: string; errors?: ProblemPlace[] };
@@ -116,6 +116,14 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   if (response.ok || response.status === 304) return response;
   if (response.status === 401) unauthorized();
   throw await problemOf(response);
+}
+
+const PATIENCE_MS = 10_000;
+
+/// Asks the server about this tab's token; null if it does not answer. Not aborted when a page closes, since it runs while the first one opens.
+export async function askSelf(): Promise<TokenSelf | null> {
+  const asking = request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) });
+  return asking.then((answer) => answer.json() as Promise<TokenSelf>).catch(() => null);
 }
 
 /// The delay in ms before attempt `tries` + 1; null for no further attempt. Retries requests without a response, and those that the

@@ -1,6 +1,4 @@
 import { writeStored } from '../lib/dom';
-import { request } from './client';
-import type { TokenSelf } from './types';
 
 /// The bearer token. It comes from the link that the server prints (#token=…), or is entered at the log-in. By default this browser
 /// keeps it for all tabs until it has not been used for KEPT_DAYS; the user may choose to keep it for one tab. It is sent with
@@ -151,10 +149,3 @@ const RIGHTS: Record<string, string> = {
 };
 
 export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
-const PATIENCE_MS = 10_000;
-
-/// Asks the server about this tab's token; null if it does not answer. Not aborted when a page closes, since it runs while the first one opens.
-export async function askSelf(): Promise<TokenSelf | null> {
-  const asking = request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) });
-  return asking.then((answer) => answer.json() as Promise<TokenSelf>).catch(() => null);
-}

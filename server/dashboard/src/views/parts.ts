@@ -1,9 +1,25 @@
 import { BASE, explain } from '../api/client';
 import type { Artifact, Run } from '../api/types';
+import type { ChartDefinition } from '../charts/definitions';
+import type { Part, RunData } from '../data/run_data';
 import { type Child, h, patchChildren, swatch, tinted } from '../lib/dom';
 import { formatDuration } from '../lib/format';
+import type { RunTab, ViewState } from '../lib/routes';
 import { staleForMs } from '../data/runs';
 import { Life, oneAtATime } from '../lib/work';
+import type { ChartActions } from './chart_grid';
+
+/// Shared by the sections of a run's page with it.
+export interface RunContext {
+  data: RunData;
+  view: ViewState;
+  charts: ChartActions;
+  anyChart: (key: string, aggregate: string) => ChartDefinition; // passed, so that no file imports the page's own
+  reload: (parts: readonly Part[]) => void; // fetches these parts again after a change
+  requestTrace: () => void; // asks the user for a trace of the next updates
+  remember: () => void; // writes the view into the address
+  showTab: (tab: RunTab) => Promise<void>;
+}
 
 export type StatusKind = 'loading' | 'live' | 'reconnecting' | 'stale' | 'finished';
 export type Status = (kind: StatusKind, text: string) => void;

@@ -5,7 +5,6 @@ import type { RunData } from '../data/run_data';
 import { type Child, h, instead, setText } from '../lib/dom';
 import { formatCount } from '../lib/format';
 import { closeDialog, options, showDialog } from './parts';
-import type { ActionId } from './run_summary';
 
 /// `about`: explanation below the title; `typed`: text to type before confirming, against mistakes.
 export type Question = {
@@ -144,6 +143,9 @@ function resumeFields(data: RunData): Child {
   const ranks = number('ranks ', 'world_size', 4096, data.run!.world_size);
   return [h('label.field', 'from checkpoint ', select), ranks];
 }
+
+/// Requests that a person can send to a run.
+export type ActionId = 'checkpoint' | 'trace' | 'stop' | 'resume' | 'delete' | 'restore';
 
 const ASKED: Record<Exclude<ActionId, 'delete' | 'restore'>, (data: RunData) => Action> = {
   checkpoint: () => ({

@@ -5,8 +5,7 @@ import { differences, search } from '../lib/config_tree';
 import { checkedOf, type Child, copyText, h, valueOf } from '../lib/dom';
 import { DASH, formatClock, formatCount, formatTime } from '../lib/format';
 import { hashOfRun, queryOf } from '../lib/routes';
-import { labelled, options, type Owner, type Section, status, table } from './parts';
-import type { RunContext } from './run_sections';
+import { labelled, options, type Owner, type RunContext, type Section, status, table } from './parts';
 
 const changeCells = ({ time, to, attempt, cause, actor }: Transition): Child[] => [
   formatTime(time),

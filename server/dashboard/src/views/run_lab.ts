@@ -10,12 +10,12 @@ import {
   legendItems,
   options,
   type Owner,
+  type RunContext,
   type Section,
   splitBar,
   status,
   table,
 } from './parts';
-import type { RunContext } from './run_sections';
 
 const NEWEST = 5; // traces that are shown
 const NEWEST_CURVES = 64; // one of each rank

@@ -6,9 +6,8 @@ import { type Child, copyText, h, keep, valueOf } from '../lib/dom';
 import { formatBytes, formatCount, formatFixed, formatLoss, formatPercent, formatTime } from '../lib/format';
 import { setName } from '../data/runs';
 import { hashOf, queryOf } from '../lib/routes';
-import { badge, labelled, type Owner, type Section, status, table } from './parts';
+import { badge, labelled, type Owner, type RunContext, type Section, status, table } from './parts';
 import { RunExports } from './run_exports';
-import type { RunContext } from './run_sections';
 
 /// A run of words in one text; `same` is false if the other text differs here.
 export type DiffSpan = { text: string; same: boolean };

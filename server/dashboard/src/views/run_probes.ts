@@ -4,8 +4,7 @@ import { type Child, h, valueOf } from '../lib/dom';
 import { formatBytes, formatCount, formatScientific, formatSignificant, formatTime } from '../lib/format';
 import { Artifacts } from '../data/lab';
 import * as probe from '../data/probe_compare';
-import { artifactFile, labelled, type Owner, type Section, status, table } from './parts';
-import type { RunContext } from './run_sections';
+import { artifactFile, labelled, type Owner, type RunContext, type Section, status, table } from './parts';
 
 const NEWEST = 100;
 const MAX_BYTES = 32e6; // of each file, which is read into memory

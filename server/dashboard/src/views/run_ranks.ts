@@ -7,8 +7,7 @@ import { type Child, h, keep, valueOf } from '../lib/dom';
 import * as format from '../lib/format';
 import { DEFAULT_HEAT, type ViewState } from '../lib/routes';
 import { ageMs, STEP_PARTS } from '../data/runs';
-import { type Owner, type Section, table } from './parts';
-import type { RunContext } from './run_sections';
+import { type Owner, type RunContext, type Section, table } from './parts';
 
 const LABELS = new Map<string, string>(STEP_PARTS.map(({ key, label }) => [key, label]));
 const PHASES = ['forward_ms', 'backward_ms', 'data_ms', 'optimizer_ms'];

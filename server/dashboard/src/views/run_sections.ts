@@ -1,31 +1,18 @@
 import '../styles/sections.css';
 import { explain } from '../api/client';
-import type { ChartDefinition } from '../charts/definitions';
-import type { Part, RunData } from '../data/run_data';
+import type { RunData } from '../data/run_data';
 import { h, setText, valueOf } from '../lib/dom';
 import { formatCount, formatSignificant } from '../lib/format';
-import type { RunTab, ViewState } from '../lib/routes';
+import type { RunTab } from '../lib/routes';
 import { Life, oneAtATime } from '../lib/work';
-import { type ChartActions, ChartGrid, chartsOf } from './chart_grid';
-import { labelled, Owner, type Section } from './parts';
+import { ChartGrid, chartsOf } from './chart_grid';
+import { labelled, Owner, type RunContext, type Section } from './parts';
 import { configuration, history, log } from './run_history';
 import { checkpoints, evaluations, nextSteps } from './run_models';
 import { ranks } from './run_ranks';
 import { translation } from './run_translate';
 
 const AGAIN_MS = 5000; // until a section that could not be loaded is tried again
-
-/// Shared by the sections of a run's page with it.
-export interface RunContext {
-  data: RunData;
-  view: ViewState;
-  charts: ChartActions;
-  anyChart: (key: string, aggregate: string) => ChartDefinition; // passed, so that no file imports the page's own
-  reload: (parts: readonly Part[]) => void; // fetches these parts again after a change
-  requestTrace: () => void; // asks the user for a trace of the next updates
-  remember: () => void; // writes the view into the address
-  showTab: (tab: RunTab) => Promise<void>;
-}
 
 type Make = (run: RunContext, owner: Owner) => Section;
 

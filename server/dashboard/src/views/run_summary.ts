@@ -8,6 +8,7 @@ import { formatCount, formatFixed, formatLoss, formatMs, formatPercent, formatSi
 import { hashOfSweep } from '../lib/routes';
 import * as runs from '../data/runs';
 import { splitBar, stateBadge, status } from './parts';
+import type { ActionId } from './run_ask';
 
 const joined = (parts: readonly (string | false | null)[], by = ' · '): string => parts.filter(Boolean).join(by);
 
@@ -265,7 +266,6 @@ export function runTiles(data: RunData, nowMs: number): HTMLElement {
 }
 
 const TOLD_MS = 8000; // how long the result of an action is shown
-export type ActionId = 'checkpoint' | 'trace' | 'stop' | 'resume' | 'delete' | 'restore';
 const GOING = ['launching', 'running', 'restarting', 'suspended'];
 const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
 const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [

@@ -23,8 +23,7 @@ import {
 } from '../data/translate_form';
 import { type Child, copyText, h, instead, keep, valueOf } from '../lib/dom';
 import { formatCount, formatFixed, formatMs } from '../lib/format';
-import { labelled, options, type Owner, type Section, status } from './parts';
-import type { RunContext } from './run_sections';
+import { labelled, options, type Owner, type RunContext, type Section, status } from './parts';
 import { type Asked, LineView } from './translation_view';
 
 const MAX_LINES = 32;

@@ -4,8 +4,17 @@ import { type Child, h, valueOf } from '../lib/dom';
 import * as format from '../lib/format';
 import { formatCount, formatMs, formatPercent } from '../lib/format';
 import { STEP_PARTS } from '../data/runs';
-import { labelled, legendItems, options, type Owner, type Section, splitBar, status, table } from './parts';
-import type { RunContext } from './run_sections';
+import {
+  labelled,
+  legendItems,
+  options,
+  type Owner,
+  type RunContext,
+  type Section,
+  splitBar,
+  status,
+  table,
+} from './parts';
 
 /// Settings of a prediction by name, as the server takes them; absent settings stay as the run has them.
 export type Settings = ReadonlyMap<string, string>;

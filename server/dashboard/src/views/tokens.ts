@@ -1,6 +1,6 @@
 import '../styles/list.css';
-import { explain, getAll, outcome, sendJson } from '../api/client';
-import { askSelf, rightsOf } from '../api/session';
+import { askSelf, explain, getAll, outcome, sendJson } from '../api/client';
+import { rightsOf } from '../api/session';
 import type { TokenItem } from '../api/types';
 import { type Child, copyText, h, instead, replaceChildren, setText } from '../lib/dom';
 import { formatTime } from '../lib/format';
