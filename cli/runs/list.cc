@@ -278,12 +278,9 @@ std::string age_text(const json::object& run) {
 }  // namespace
 
 void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const Screen& screen) {
-  std::string target = "/runs";
-  const char* joint = "?";
+  std::string target = fmt::format("/runs?archived={}", request.archived);
   for (const auto& [name, value] : {std::pair("state", request.state), std::pair("q", request.text)}) {
-    if (value.empty()) continue;
-    target += fmt::format("{}{}={}", joint, name, percent_encoded(value));
-    joint = "&";
+    if (!value.empty()) target += fmt::format("&{}={}", name, percent_encoded(value));
   }
   const std::vector<json::object> runs = api.get_items(target, request.most);
   if (as_json) {
@@ -368,6 +365,7 @@ void add_run_list(CLI::App& run) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("--state", arguments->request.state, "only runs in this state: running, failed, …");
   command->add_option("--search", arguments->request.text, "only runs whose name or id contains this text");
+  command->add_flag("--archived", arguments->request.archived, "archived runs instead of the others");
   command->add_option("--limit", arguments->request.most, "maximum number of runs")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();

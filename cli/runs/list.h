@@ -19,6 +19,7 @@ void print_health(const json::object& health, const Screen& screen);
 
 struct ListRequest {
   std::string state, text;  // empty: any
+  bool archived = false;    // these instead of the others
   std::size_t most = 50;
 };
 

@@ -1,8 +1,10 @@
 // `nmt webhook`: the addresses that a server tells of alerts.
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <chrono>
@@ -175,10 +177,24 @@ void print_webhook(const json::object& webhook, bool as_json, std::string_view d
   if (!secret.empty()) screen.out << fmt::format("secret, which is not shown again: {}\n", secret);
 }
 
+/// Warns of kinds that the webhook names and no rule raises.
+void warn_of_rules(ApiClient& api, const json::object& webhook) {
+  const json::array rules = api.get("/alert-rules").at("items").as_array();
+  for (const json::value& kind : webhook.at("alert_kinds").as_array()) {
+    const std::string name(kind.as_string());
+    const bool raised = std::any_of(rules.begin(), rules.end(), [&](const json::value& rule) {
+      return text_of(rule.as_object(), "kind") == name && get_flag(rule.as_object(), "enabled");
+    });
+    if (!raised) spdlog::warn("no rule that is on raises alerts of kind {}: see Alerts on the page", name);
+  }
+}
+
 void create_webhook(const WebhookArguments& arguments) {
   ApiClient api(arguments.server.access());
   const json::object body = arguments.options.body(api);
-  print_webhook(api.send("POST", all_webhooks, body, make_id('k')), arguments.server.as_json, "created");
+  const json::object webhook = api.send("POST", all_webhooks, body, make_id('k'));
+  print_webhook(webhook, arguments.server.as_json, "created");
+  warn_of_rules(api, webhook);
 }
 
 void edit_webhook(const WebhookArguments& arguments) {
@@ -188,6 +204,7 @@ void edit_webhook(const WebhookArguments& arguments) {
   const ApiClient::Tagged before = api.get_tagged(path_of(find_webhook(api, arguments.webhook)));
   const json::object after = api.send("PATCH", path_of(before.value), body, {}, {{"If-Match", before.tag}});
   print_webhook(after, arguments.server.as_json, "changed");
+  warn_of_rules(api, after);
 }
 
 void remove_webhook(const WebhookArguments& arguments) {

@@ -109,6 +109,10 @@ class WebhooksTest(ControlTest):
         self.assertEqual(self.nmt("webhook", "list"), "no webhooks\n")
         added = self.nmt("webhook", "add", "ops", "--kind", "slack", "--url", url, "--unsigned")
         self.assertRegex(added, r"^created w_\w{26} \(ops\)\n$")
+        edit = ["nmt", "webhook", "edit", "ops", "--alerts", "finished,failed"]
+        told = call(*edit, env=self.control.environment()).stderr
+        self.assertEqual(told.count("no rule that is on"), 1, told)
+        self.assertIn("raises alerts of kind finished: see Alerts on the page", told)
         self.assertIn("failed", call("nmt", "webhook", "test", "ops", env=self.control.environment()).stdout)
         self.assertIn("delivered", self.nmt("webhook", "test", "ops"))
         self.assertEqual(
@@ -153,6 +157,8 @@ class WebhooksTest(ControlTest):
 
         self.assertEqual(self.nmt("run", "archive", "renamed"), f"archived {run} (renamed)\n")
         self.assertTrue(self.run_item(run)["archived"])
+        self.assertEqual(self.nmt("run", "list"), "no runs\n")
+        self.assertIn("renamed", self.nmt("run", "list", "--archived"))
         self.nmt("run", "archive", "renamed", "--undo")
         self.assertFalse(self.run_item(run)["archived"])
 
