@@ -49,6 +49,27 @@ TEST_F(ApiRulesTest, BoundsTheKeysOfARun) {
   EXPECT_EQ(get(run_path())["update"], 31);
 }
 
+TEST_F(ApiRulesTest, BoundsTheCorporaOfAStep) {
+  const auto with_corpora = [](int count, const std::string& name) {
+    Record record = step_record(1, 1);
+    auto& step = std::get<StepRecord>(record.body);
+    for (int i = 0; i < count; ++i) {
+      step.corpus_loss[name + std::to_string(i)] = 2.5;
+      step.corpus_tokens[name + std::to_string(i)] = 100;
+    }
+    return record;
+  };
+  const auto more = post({with_corpora(257, "c")});
+  EXPECT_EQ(more.status, 422);
+  EXPECT_NE(more.body.find("corpus_loss: more than 256 names"), std::string::npos) << more.body;
+  EXPECT_NE(post({with_corpora(1, "a,b")}).body.find("corpus_loss: a name has a reserved character"),
+            std::string::npos);
+  EXPECT_NE(post({with_corpora(1, std::string(200, 'x'))}).body.find("corpus_loss: a name is longer than 128 bytes"),
+            std::string::npos);
+  EXPECT_EQ(post({with_corpora(256, "c")}).status, 200);
+  EXPECT_EQ(get(run_path())["update"], 1);
+}
+
 TEST_F(ApiRulesTest, AnswersConditionalAndHeadRequests) {
   post({step_record(1, 1)});
   Client client(server.port());

@@ -55,6 +55,9 @@ TEST_F(NamesTest, InRecordsHaveNoControlCharacters) {
   step.memory_bytes = {};
   step.gpu = {{"a\nb", 1}};
   EXPECT_EQ(report(step), "/records/0/gpu");
+  step.gpu = {};
+  step.corpus_loss = {{"a\u202e", 1}};
+  EXPECT_EQ(report(step), "/records/0/corpus_loss");
   EXPECT_EQ(report(LifecycleRecord{.event = "started", .name = "x\u2066y"}), "/records/0/name");
   EXPECT_EQ(report(EvalRecord{.update = 1, .set = std::string("v\0", 2)}), "/records/0/set");
   Record record = testing::step_record(1, 1);
