@@ -156,7 +156,7 @@ int run(const Options& options) {
   backend->observe(nullptr);
 
   const OpCost cost = unavoidable(times, model, batches.size());
-  const double floor = roofline_ms(peaks, model.compute_dtype(), cost.flops, cost.bytes) / 1e3;
+  const double floor = roofline_ms(peaks, model.precision(), cost.flops, cost.bytes) / 1e3;
   const double middle = median(seconds);
   const auto [fastest, slowest] = std::minmax_element(seconds.begin(), seconds.end());
   const auto sentences = static_cast<double>(totals.sentences), tokens = static_cast<double>(totals.target_tokens);

@@ -78,7 +78,7 @@ json::object run_case(const Devices& devices, const OpCase& one, const MachinePe
   const Timing timing = measure(*devices.measured, one, op, repeats);
   const bool matmul = op.flops > 0;
   const double rate = (matmul ? op.flops : op.bytes) / timing.median_ms / 1e6;
-  const double flops_peak = one.type == DType::bf16 ? peaks.bf16_flops : peaks.f32_flops;
+  const double flops_peak = peaks.flops(one.type);
   const double peak = (matmul ? flops_peak : peaks.triad_bytes) / 1e9;
   const double error = one.error(*devices.checked);
   fmt::print("{:<52} {:>9.3f} {:>7.0f}% {:>9.1f} {:<7} {:>5.0f}% {:>9.1e}\n", one.name, timing.median_ms,

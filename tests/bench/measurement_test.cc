@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-const MachinePeaks peaks{.bf16_flops = 2e9, .f32_flops = 1e9, .triad_bytes = 4e9};
+const MachinePeaks peaks{.bf16_flops = 2e9, .f32_flops = 1e9, .int8_flops = 8e9, .triad_bytes = 4e9};
 
 TEST(RandomUpdateTest, SharesOfRanksAreTheWholeUpdate) {
   const RandomUpdateOptions options{.sentences = 5, .source_length = 3, .target_length = 4, .vocabulary = 50};
@@ -97,6 +97,12 @@ TEST(RooflineTest, AnOpIsBoundByMatmulsOrByMemory) {
 TEST(RooflineTest, AnUpdateDoesOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(roofline_ms(peaks, DType::bf16, 2e6, 4e6), 1 + 1);
   EXPECT_DOUBLE_EQ(roofline_ms(peaks, DType::f32, 2e6, 4e6), 2 + 1);
+  EXPECT_DOUBLE_EQ(roofline_ms(peaks, DType::int8, 8e6, 4e6), 1 + 1);
+}
+
+TEST(RooflineTest, OnlyProductsOfInt8HaveItsPeak) {
+  EXPECT_DOUBLE_EQ(floor_ms({.name = "quantized_linear 8 GFLOP", .flops = 16e6}, peaks, DType::f32), 2);
+  EXPECT_DOUBLE_EQ(floor_ms({.name = "decode_attention", .flops = 2e6}, peaks, DType::f32), 2);
 }
 
 TEST(PeaksTest, TheLargerOfEachFigureIsKept) {
@@ -109,7 +115,8 @@ TEST(PeaksTest, TheLargerOfEachFigureIsKept) {
 
 TEST(PeaksTest, EveryFigureIsMeasured) {
   const MachinePeaks measured = measure_machine_peaks(1, 0.001);
-  for (const double figure : {measured.bf16_flops, measured.f32_flops, measured.triad_bytes, measured.read_bytes}) {
+  for (const double figure :
+       {measured.bf16_flops, measured.f32_flops, measured.int8_flops, measured.triad_bytes, measured.read_bytes}) {
     EXPECT_GT(figure, 0);
   }
   EXPECT_FALSE(measured.bf16_instruction.empty());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "nmt/ops/linear.h"
+
 namespace babelring {
 
 void OpTimes::ran(const OpRun& run) {
@@ -38,8 +40,8 @@ double OpTimes::total_ms() const {
 }
 
 double floor_ms(const OpTime& op, const MachinePeaks& peaks, DType type) {
-  const double rate = type == DType::bf16 ? peaks.bf16_flops : peaks.f32_flops;
-  return 1e3 * std::max(op.flops / rate, op.bytes / peaks.triad_bytes);
+  const bool bytes = op.name.starts_with(QuantizedLinear::name);  // other ops of a model of int8 compute in f32
+  return 1e3 * std::max(op.flops / peaks.flops(bytes ? DType::int8 : type), op.bytes / peaks.triad_bytes);
 }
 
 void print_table(const OpTimes& times, const MachinePeaks& peaks, DType type) {

@@ -101,7 +101,7 @@ double median(std::vector<double> values) {
 }
 
 double roofline_ms(const MachinePeaks& peaks, DType type, double flops, double bytes) {
-  return 1e3 * (flops / (type == DType::bf16 ? peaks.bf16_flops : peaks.f32_flops) + bytes / peaks.triad_bytes);
+  return 1e3 * (flops / peaks.flops(type) + bytes / peaks.triad_bytes);
 }
 
 TrainMeasurement measure_training(TrainingCase& training, Communicator& communicator,

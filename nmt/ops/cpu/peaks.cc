@@ -153,6 +153,28 @@ __attribute__((target("avx512f,avx512bf16"))) double multiply_add() {
 }  // namespace
 }  // namespace cpu::avx512_bf16
 
+namespace cpu::avx512_vnni {
+namespace {
+
+__attribute__((target("avx512f,avx512vnni"))) double multiply_add() {
+  __m512i sums[sums_in_flight];
+  // Unrolled: else g++ 12 clears the array in memory and leaves it there.
+#pragma GCC unroll 16
+  for (__m512i& sum : sums) sum = _mm512_setzero_si512();
+  const __m512i a = _mm512_set1_epi32(0x25374153);  // bytes of several values
+  for (int round = 0; round < rounds; ++round) {
+#pragma GCC unroll 16
+    for (__m512i& sum : sums) {
+      sum = _mm512_dpbusd_epi32(sum, a, a);
+      asm volatile("" : "+v"(sum));
+    }
+  }
+  return static_cast<double>(sums_in_flight) * 2 * 64 * rounds;
+}
+
+}  // namespace
+}  // namespace cpu::avx512_vnni
+
 namespace cpu::avx512 {
 namespace {
 
@@ -231,6 +253,10 @@ Chosen bf16_kernel(const std::function<double(Kernel)>& rate) {
   return own ? Chosen{cpu::avx512_bf16::multiply_add, "avx512_bf16"} : f32;
 }
 
+Chosen int8_kernel() {
+  return __builtin_cpu_supports("avx512vnni") ? Chosen{cpu::avx512_vnni::multiply_add, "avx512_vnni"} : f32_kernel();
+}
+
 /// Units a second that `threads` do together; work(thread) does some and returns how many.
 double rate_of(int threads, double seconds, const std::function<double(int)>& work) {
   double total = 0;
@@ -307,7 +333,11 @@ PeakRates measure_processor_rates(DType type, int threads, double seconds) {
 MachinePeaks measure_machine_peaks(int threads, double seconds) {
   const auto arithmetic = [=](int team, Kernel kernel) { return kernel_rate(team, seconds, kernel); };
   const Chosen f32 = f32_kernel(), bf16 = bf16_kernel([&](Kernel kernel) { return arithmetic(threads, kernel); });
-  MachinePeaks peaks{.threads = threads, .bf16_instruction = bf16.name, .f32_instruction = f32.name};
+  const Chosen int8 = int8_kernel();
+  MachinePeaks peaks{
+      .threads = threads, .bf16_instruction = bf16.name, .f32_instruction = f32.name, .int8_instruction = int8.name};
+  peaks.int8_flops_one_thread = arithmetic(1, int8.kernel);
+  peaks.int8_flops = arithmetic(threads, int8.kernel);
   peaks.bf16_flops_one_thread = arithmetic(1, bf16.kernel);
   peaks.f32_flops_one_thread = arithmetic(1, f32.kernel);
   peaks.bf16_flops = arithmetic(threads, bf16.kernel);

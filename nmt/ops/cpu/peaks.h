@@ -31,9 +31,16 @@ struct MachinePeaks {
   int threads = 1;
   double bf16_flops = 0, bf16_flops_one_thread = 0;    // multiply-adds of bf16 with f32 sums, operands in registers
   double f32_flops = 0, f32_flops_one_thread = 0;      // fused multiply-adds of f32, operands in registers
+  double int8_flops = 0, int8_flops_one_thread = 0;    // multiply-adds of bytes with 32-bit sums, or f32's if faster
   double triad_bytes = 0, triad_bytes_one_thread = 0;  // a = b + s c, a written past the caches: 12 bytes an element
   double read_bytes = 0, read_bytes_one_thread = 0;    // a sum
-  std::string bf16_instruction, f32_instruction;       // measured: "amx", "avx512_bf16", "avx512f", "avx2", …
+  // Measured: "amx", "avx512_vnni", "avx512_bf16", "avx512f", "avx2", …
+  std::string bf16_instruction, f32_instruction, int8_instruction;
+
+  /// The rate of all threads with operands of this type.
+  double flops(DType type) const {
+    return type == DType::int8 ? int8_flops : type == DType::bf16 ? bf16_flops : f32_flops;
+  }
 };
 
 /// Each of the eight figures takes `seconds`, and 288 MiB a thread are allocated. The OpenMP team of the caller works.

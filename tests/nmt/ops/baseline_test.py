@@ -12,7 +12,7 @@ BEYOND = re.compile(
     r"popcnt|p(?:shufb|minud|maxud|mulld|blendvb)|round[sp][sd]|blendvp[sd]|(?:tile|tdp|ldtile)[a-z0-9]+)[lqw]?\s"
 )
 # Kernels of a set, and copies that the linker chooses (nmt/comm/sums.cc).
-FOR_A_SET = re.compile(r"babelring3cpu(?:7generic|4avx2|6avx512|11avx512_bf16)|\.avx2")
+FOR_A_SET = re.compile(r"babelring3cpu(?:7generic|4avx2|6avx512|11avx512_bf16|11avx512_vnni)|\.avx2")
 
 
 def main() -> int:
