@@ -245,6 +245,10 @@ TEST_F(WebhooksTest, KeepsTheSecretAndIsForAdministrators) {
   EXPECT_EQ(Client(server.port(), server.token(http::Scope::operate)).get("/api/v1/webhooks").status, 403);
 
   Client client(server.port());
+  const json::array listed = object(client.get("/api/v1/webhooks")).at("items").as_array();
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(get_text(listed[0].as_object(), "id"), get_text(made, "id"));
+  EXPECT_FALSE(listed[0].as_object().contains("secret"));
   const std::string tag = client.get(path).headers.at("etag");
   EXPECT_EQ(edit(path, R"({"secret": ""})").status, 200);
   EXPECT_FALSE(get_flag(get(path), "signed"));
