@@ -243,7 +243,8 @@ class Watcher {
     if (as_json_ || SteadyClock::now() - refreshed_ < between_looks) return;
     try {
       refresh();
-    } catch (const Failure&) {  // the event stream reports a lost server
+    } catch (const Failure&) {
+      refreshed_ = SteadyClock::now();  // the event stream reports a lost server; the next look comes as usual
     }
   }
 

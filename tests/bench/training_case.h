@@ -69,7 +69,7 @@ class TrainingCase {
   /// `records` unless null; on every rank.
   TimedUpdate update(RecordSink* records = nullptr);
 
-  Backend& backend() { return *device_.backend; }
+  Backend& backend() const { return *device_.backend; }
   const TrainConfig& config() const { return config_; }
   const Model& model() const { return replica_.model; }
   DType precision() const { return replica_.model.compute_dtype(); }
