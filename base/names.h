@@ -38,6 +38,10 @@ inline constexpr const char* best_name = "best";
 /// same files. "best" if it is a checkpoint without such a sibling; empty if nothing is marked.
 std::string best_checkpoint_name(const std::filesystem::path& checkpoints);
 
+/// The file of a checkpoint's weights in int8, in its folder. No file of the checkpoint: state.json does not list it,
+/// and it may be removed at any time.
+inline constexpr const char* quantized_file_name = "int8.safetensors";
+
 /// The first word of the file names of a checkpoint's weights and moments. Each kind is in one file or in shards.
 inline constexpr std::string_view weight_tensors = "weights", optimizer_tensors = "optimizer";
 

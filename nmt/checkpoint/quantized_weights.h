@@ -5,10 +5,6 @@
 
 namespace babelring {
 
-/// The file of a checkpoint's weights in int8, in its folder. No file of the checkpoint: state.json does not list it,
-/// and it may be removed at any time.
-inline constexpr const char* quantized_file_name = "int8.safetensors";
-
 /// Gives a model of int8 on a backend in host memory the weights of a checkpoint. Those of matmuls and tables are
 /// mapped from quantized_file_name, so that the processes of a host share their memory. If that file is absent, damaged
 /// or of other weights, they are quantized now, one after the other, and written there for the next time; where it

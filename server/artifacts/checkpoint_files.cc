@@ -54,7 +54,8 @@ std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>&
   if (!fits_lines(files) || text_of(http::open_beneath(folder, sums_name)) != sums_of(files)) return sums_name;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    const bool known = name == sums_name || name == pin_name ||
+    // Also what a translation in int8 left when it was killed while it wrote: its name and a suffix.
+    const bool known = name == sums_name || name == pin_name || name.starts_with(quantized_file_name) ||
                        std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
     if (!known || entry.is_directory()) return name;
   }

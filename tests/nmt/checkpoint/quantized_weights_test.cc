@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/failure.h"
+#include "base/names.h"
 #include "tests/nmt/checkpoint/store_fixture.h"
 #include "tests/nmt/model/quantized_copy.h"
 

@@ -1,5 +1,6 @@
 #include <fstream>
 
+#include "base/names.h"
 #include "server/store/checkpoints.h"
 #include "tests/server/checkpoint_fixture.h"
 #include "tests/soon.h"
@@ -81,6 +82,15 @@ TEST_F(CheckpointChangesTest, ARemovalThatFailsChangesNothing) {
   EXPECT_TRUE(fs::exists(folder_of(10) / "weights.safetensors"));
   fs::remove_all(doomed_of(10));
   EXPECT_EQ(code_of(ask("DELETE", path)), "");
+}
+
+TEST_F(CheckpointChangesTest, WeightsInInt8GoWithTheirCheckpoint) {
+  const std::string path = make(10, 1);
+  make(20, 1);
+  std::ofstream(folder_of(10) / quantized_file_name) << "made by a translation";
+  std::ofstream(folder_of(10) / (std::string(quantized_file_name) + ".tmp.7")) << "half of it";
+  EXPECT_EQ(code_of(ask("DELETE", path)), "");
+  EXPECT_FALSE(fs::exists(folder_of(10)));
 }
 
 TEST_F(CheckpointChangesTest, AManifestHasItsOrigin) {
