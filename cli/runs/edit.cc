@@ -1,7 +1,5 @@
 // Commands that change what the server keeps about runs, on the routes that the page uses.
 
-#include "cli/runs/edit.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 

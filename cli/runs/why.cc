@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cli/runs/edit.h"
 #include "cli/runs/list.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"

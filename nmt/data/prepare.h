@@ -36,7 +36,7 @@ struct Suspects {
   std::unordered_map<std::uint64_t, double> kept;  // by pair_hash(): later loss over earlier loss
 
   /// Throws Failure unless they are in pieces of this vocabulary.
-  void check(const Vocabulary& of_text) const;
+  void check(const Vocabulary& used) const;
   /// The part of its loss that a pair kept, if it is among them.
   std::optional<double> find(std::span<const std::int32_t> source, std::span<const std::int32_t> target) const;
 };

@@ -14,12 +14,12 @@ bool is_corpus_name(std::string_view name) {
          name.find_first_not_of(characters) == std::string_view::npos;
 }
 
-void Suspects::check(const Vocabulary& of_text) const {
-  if (vocabulary == of_text.digest()) return;
+void Suspects::check(const Vocabulary& used) const {
+  if (vocabulary == used.digest()) return;
   fail(
       "prepare: --drop-suspects: the losses of {} are of pairs in pieces of the vocabulary {:.12}, found {:.12}; "
       "expected --vocabulary with the folder that the run was trained on, or its checkpoint",
-      file.string(), vocabulary, of_text.digest());
+      file.string(), vocabulary, used.digest());
 }
 
 std::optional<double> Suspects::find(std::span<const std::int32_t> source, std::span<const std::int32_t> target) const {

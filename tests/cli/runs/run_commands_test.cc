@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 
-#include "cli/runs/edit.h"
 #include "client/api_client.h"
 #include "tests/client/scripted_server.h"
 

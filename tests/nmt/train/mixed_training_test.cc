@@ -1,11 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <vector>
 
 #include "nmt/data/text_source.h"
-#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/train_ranks.h"
@@ -36,14 +34,8 @@ TrainConfig mixed_config() {
 /// The step records of rank 0.
 std::vector<StepRecord> train(const TrainConfig& config, const Corpus& corpus, int ranks = 1,
                               const std::filesystem::path& folder = {}) {
-  ThreadGroup group(ranks, ranks > 1);  // in shared memory threads add in a tree
-  std::vector<Collector> records(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back(
-        [&, rank] { train_rank(config, corpus, *group.rank(rank), folder, records[static_cast<std::size_t>(rank)]); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  // In shared memory threads add in a tree.
+  const std::vector<Collector> records = train_on(corpus, config, ranks, folder, ranks > 1);
   for (int rank = 1; rank < ranks; ++rank) {
     for (const StepRecord& step : records[static_cast<std::size_t>(rank)].steps) EXPECT_TRUE(step.corpus_loss.empty());
   }

@@ -7,13 +7,11 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
-#include <thread>
 #include <vector>
 
 #include "base/files.h"
 #include "nmt/checkpoint/safetensors.h"
 #include "nmt/data/prepare.h"
-#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/train_ranks.h"
 
@@ -36,14 +34,8 @@ TrainConfig noting_config() {
 /// Trains in `folder` and returns the records of rank 0.
 std::vector<StepRecord> train(const TrainConfig& config, const Corpus& corpus, const std::filesystem::path& folder,
                               int ranks = 1) {
-  ThreadGroup group(ranks, ranks > 1);  // in shared memory threads add in a tree
-  std::vector<Collector> records(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back(
-        [&, rank] { train_rank(config, corpus, *group.rank(rank), folder, records[static_cast<std::size_t>(rank)]); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  // In shared memory threads add in a tree.
+  const std::vector<Collector> records = train_on(corpus, config, ranks, folder, ranks > 1);
   return records[0].steps;
 }
 

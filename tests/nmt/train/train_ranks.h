@@ -47,11 +47,9 @@ inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communic
 }
 
 /// Trains `ranks` ranks as threads and returns the records of each rank.
-inline std::vector<Collector> train_all_ranks(const TrainConfig& config, int ranks,
-                                              const std::filesystem::path& folder = {}, bool shares_memory = false,
-                                              const std::string& device = "cpu", int vocabulary = pieces,
-                                              int hosts = 1) {
-  const Corpus corpus = small_corpus(config.training.guided_alignment > 0);
+inline std::vector<Collector> train_on(const Corpus& corpus, const TrainConfig& config, int ranks,
+                                       const std::filesystem::path& folder = {}, bool shares_memory = false,
+                                       const std::string& device = "cpu", int vocabulary = pieces, int hosts = 1) {
   ThreadGroup group(ranks, shares_memory, hosts);
   std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -64,6 +62,15 @@ inline std::vector<Collector> train_all_ranks(const TrainConfig& config, int ran
   }
   for (std::thread& thread : threads) thread.join();
   return collectors;
+}
+
+/// The same on small_corpus().
+inline std::vector<Collector> train_all_ranks(const TrainConfig& config, int ranks,
+                                              const std::filesystem::path& folder = {}, bool shares_memory = false,
+                                              const std::string& device = "cpu", int vocabulary = pieces,
+                                              int hosts = 1) {
+  return train_on(small_corpus(config.training.guided_alignment > 0), config, ranks, folder, shares_memory, device,
+                  vocabulary, hosts);
 }
 
 /// The step records of rank 0.
