@@ -32,6 +32,8 @@ target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall
 if(CMAKE_UNITY_BUILD)
   # In a unity build g++ takes sources for headers, in which it warns of coroutine frames with types of anonymous namespaces.
   target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  # Its collections of garbage take a tenth of the time of sources this long; without them it needs 1.6 GB instead of 1.2.
+  target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=2000000>)
 endif()
 if(BABELRING_NATIVE)
   target_compile_options(babelring_flags INTERFACE

@@ -16,8 +16,8 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr int rows_at_once = 4;  // a warp takes a row of scores
-constexpr int score_threads = rows_at_once * warp_lanes;
+constexpr int score_rows = 4;  // a warp takes a row of scores
+constexpr int score_threads = score_rows * warp_lanes;
 
 /// The sentences of a group, on the device.
 struct GroupView {
@@ -65,7 +65,7 @@ struct ScoreRow {
   __device__ explicit ScoreRow(const GroupView& group) {
     const int sentence = group.order[blockIdx.x / group.heads];
     head = blockIdx.x % group.heads;
-    row = blockIdx.y * rows_at_once + threadIdx.x / warp_lanes;
+    row = blockIdx.y * score_rows + threadIdx.x / warp_lanes;
     token = group.q_offsets[sentence] + row;
     inside = row < group.q_offsets[sentence + 1] - group.q_offsets[sentence];
     keys = group.k_offsets[sentence + 1] - group.k_offsets[sentence];
@@ -197,7 +197,7 @@ class GroupPass {
 
   dim3 score_grid() const {
     return {static_cast<unsigned>(view.count * view.heads),
-            static_cast<unsigned>((view.queries + rows_at_once - 1) / rows_at_once)};
+            static_cast<unsigned>((view.queries + score_rows - 1) / score_rows)};
   }
 
   GroupView view;

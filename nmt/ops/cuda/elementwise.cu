@@ -9,14 +9,14 @@
 namespace babelring::cuda {
 namespace {
 
-constexpr int rows_at_once = 8;  // a warp takes a row, n columns a lane at a time
-constexpr int dropout_threads = rows_at_once * warp_lanes;
+constexpr int dropout_rows = 8;  // a warp takes a row, n columns a lane at a time
+constexpr int dropout_threads = dropout_rows * warp_lanes;
 
 template <int n, class T>
 __global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t rows,
                                int width, DropoutKey key) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<dropout_rows>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
   for (int i = first_column<n>(); i < width; i += column_step<n>) {
@@ -33,7 +33,7 @@ template <int n, class T>
 __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y, std::int64_t rows, int width,
                                         DropoutKey key) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<dropout_rows>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
   for (int i = first_column<n>(); i < width; i += column_step<n>) {
@@ -73,7 +73,7 @@ template <int n, bool gelu, bool backward, class T>
 __global__ void activation_kernel(StridedRows<const T> z, StridedRows<const T> dy, StridedRows<T> result,
                                   std::int64_t rows, int width, DropoutKey key) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<dropout_rows>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
   for (int i = first_column<n>(); i < width; i += column_step<n>) {
@@ -102,7 +102,7 @@ struct GatedOperands {
 template <int n, bool backward, class T>
 __global__ void swiglu_kernel(GatedOperands<T> operands, std::int64_t rows, int width, DropoutKey key) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<dropout_rows>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
   const auto at = [&](const auto& matrix, int i) { return matrix.first + row * matrix.stride + i; };
@@ -154,7 +154,7 @@ void run_swiglu(const Op& op, ConstTensor dy, Tensor first, Tensor second, CudaC
                           first.row_stride,
                           second.row_stride};
     with_pieces<T>(extents, {op.z.data, op.up.data, dy.data, first.data, second.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()},
+      launch(op.name, {row_blocks<dropout_rows>(rows), dropout_threads, context.stream()},
              swiglu_kernel<n, backward, T>, operands, rows, width, op.key);
     });
   });
@@ -169,7 +169,7 @@ void run_activation(const Op& op, ConstTensor dy, Tensor result, CudaContext& co
     with_pieces<T>({width, op.z.row_stride, dy.row_stride, result.row_stride}, {op.z.data, dy.data, result.data},
                    [&](auto n) {
                      const auto start = [&](auto* kernel) {
-                       launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()}, kernel,
+                       launch(op.name, {row_blocks<dropout_rows>(rows), dropout_threads, context.stream()}, kernel,
                               StridedRows<const T>{op.z.template as<T>(), op.z.row_stride},
                               StridedRows<const T>{dy.as<T>(), dy.row_stride},
                               StridedRows<T>{result.as<T>(), result.row_stride}, rows, width, op.key);
@@ -201,7 +201,7 @@ void run(const Dropout& op, CudaContext& context) {
     using T = decltype(tag);
     const int width = static_cast<int>(op.x.shape[1]);
     with_pieces<T>({width, op.x.row_stride, op.y.row_stride}, {op.x.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()}, dropout_kernel<n, T>,
+      launch(op.name, {row_blocks<dropout_rows>(rows), dropout_threads, context.stream()}, dropout_kernel<n, T>,
              op.x.as<T>(), op.x.row_stride, op.y.as<T>(), op.y.row_stride, rows, width, op.key);
     });
   });
@@ -214,7 +214,7 @@ void run(const ResidualDropout& op, CudaContext& context) {
     using T = decltype(tag);
     const int width = static_cast<int>(op.y.shape[1]);
     with_pieces<T>({width}, {op.residual.data, op.branch.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()},
+      launch(op.name, {row_blocks<dropout_rows>(rows), dropout_threads, context.stream()},
              residual_dropout_kernel<n, T>, op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), rows, width, op.key);
     });
   });

@@ -13,7 +13,7 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr int rows_at_once = 4;
+constexpr int embedding_rows = 4;
 constexpr int table_positions = 1024;  // beyond, sinusoids are computed for each row
 
 /// sin or cos of position / 10000^(2 i / divisor) for the columns 2 i and 2 i + 1. In turns and double, so that nothing
@@ -47,7 +47,7 @@ __global__ void embedding_forward_kernel(const int* ids, const int* positions, c
                                          std::int64_t rows, int width, PositionVectors vectors, float factor,
                                          DropoutKey key, IndexError* error) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<embedding_rows>();
   if (row >= rows) return;
   const int id = ids[row], position = positions[row];
   if (!index_in_range(id, vocabulary, row, BadIndex::forward_ids, error)) return;
@@ -96,7 +96,7 @@ struct RotaryOperands {
 template <int n, class T>
 __global__ void rotary_kernel(RotaryOperands<T> operands, std::int64_t rows, int planes, IndexError* error) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<embedding_rows>();
   if (row >= rows) return;
   const int position = operands.positions[row];
   if (!index_in_range(position, 0x7fffffff, row, BadIndex::rotary_positions, error)) return;
@@ -334,7 +334,7 @@ void run(const EmbeddingForward& op, CudaContext& context) {
   with_device_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({width}, {op.table.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), rows_at_once * warp_lanes, context.stream()},
+      launch(op.name, {row_blocks<embedding_rows>(rows), embedding_rows * warp_lanes, context.stream()},
              embedding_forward_kernel<n, T>, op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(),
              static_cast<int>(op.table.shape[0]), op.y.as<T>(), rows, width, vectors, op.scale, op.key,
              context.index_error());
@@ -359,7 +359,7 @@ void run(const RotaryPositions& op, CudaContext& context) {
                                      .head = head,
                                      .sign = op.inverse ? -1.0f : 1.0f};
     with_pieces<T>({head / 2, op.x.row_stride, op.y.row_stride}, {op.x.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), rows_at_once * warp_lanes, context.stream()},
+      launch(op.name, {row_blocks<embedding_rows>(rows), embedding_rows * warp_lanes, context.stream()},
              rotary_kernel<n, T>, operands, rows, width / 2, context.index_error());
     });
   });

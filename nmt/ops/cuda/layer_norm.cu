@@ -32,7 +32,7 @@ constexpr std::int64_t max_shared_floats = 1 << 14;  // 64 KiB: three such block
 constexpr int max_warps = 8;
 /// Warps of a block, and blocks of a multiprocessor at the same time, where a lane has `pieces` of a row in registers.
 constexpr int warps_in_registers = 4;
-constexpr int blocks_at_once(int pieces) {
+constexpr int norm_blocks(int pieces) {
   if (pieces == 0) return 3;
   return pieces <= 2 ? 4 : 2;  // 128 or 255 registers a thread
 }
@@ -175,7 +175,7 @@ __device__ void take_row(const NormBackwardOperands<T>& operands, const Backward
 /// way to registers.
 template <int n, int pieces, int kinds, bool shared, bool centered, class T>
 __global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) * warp_lanes,
-                                  bound_blocks(blocks_at_once(pieces)))
+                                  bound_blocks(norm_blocks(pieces)))
     norm_backward_kernel(NormBackwardOperands<T> operands, std::int64_t rows, int width, DropoutKey key,
                          std::int64_t block_rows, float* partial) {
   await_earlier_kernels();
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) 
 
 /// The blocks that run on a multiprocessor at the same time, the same for all types.
 std::int64_t blocks_for(std::int64_t width) {
-  return width == 512 ? blocks_at_once(2) : blocks_at_once(width == 1024 ? 4 : 0);
+  return width == 512 ? norm_blocks(2) : norm_blocks(width == 1024 ? 4 : 0);
 }
 
 /// A pure function of the extents, so that sums recur.
@@ -281,10 +281,10 @@ void run(const LayerNormBackward& op, CudaContext& context) {
 
 namespace {
 
-// Each warp takes a row, a block rows_at_once rows. A lane reads its own values again, unless registers hold its
+// Each warp takes a row, a block norm_rows rows. A lane reads its own values again, unless registers hold its
 // pieces.
-constexpr int rows_at_once = 4;
-constexpr int norm_threads = rows_at_once * warp_lanes;
+constexpr int norm_rows = 4;
+constexpr int norm_threads = norm_rows * warp_lanes;
 
 /// Parameters and saved statistics of a norm; bias and mean are null where rows are not centered.
 struct NormOperands {
@@ -327,7 +327,7 @@ __device__ void normalize_row(const LaneRow<T, n, pieces>& x, T* y, int width, s
 template <int n, int pieces, bool centered, class T>
 __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width, NormOperands norm) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<norm_rows>();
   if (row >= rows) return;
   if constexpr (pieces > 0) width = pieces * column_step<n>;
   const LaneRow<T, n, pieces> own(x + row * width);
@@ -344,7 +344,7 @@ template <int n, int pieces, bool centered, class T>
 __global__ void residual_norm_kernel(const T* residual, const T* branch, T* sum, T* y, std::int64_t rows, int width,
                                      DropoutKey key, NormOperands norm) {
   await_earlier_kernels();
-  const std::int64_t row = row_of_warp<rows_at_once>();
+  const std::int64_t row = row_of_warp<norm_rows>();
   if (row >= rows) return;
   if constexpr (pieces > 0) width = pieces * column_step<n>;
   LaneRow<T, n, pieces> own(residual + row * width);
@@ -392,7 +392,7 @@ void run(const LayerNormForward& op, CudaContext& context) {
     using T = decltype(tag);
     const auto places = {op.x.data, static_cast<const void*>(op.y.data), op.gain.data, op.bias.data};
     with_norm_pieces<T>(op, places, [&](auto n, auto pieces, auto centered) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, context.stream()},
+      launch(op.name, {row_blocks<norm_rows>(rows), norm_threads, context.stream()},
              layer_norm_kernel<n, pieces, centered, T>, op.x.as<T>(), op.y.as<T>(), rows,
              static_cast<int>(op.x.shape[1]), norm_operands(op));
     });
@@ -408,7 +408,7 @@ void run(const ResidualNormForward& op, CudaContext& context) {
         op.residual.data, op.branch.data, static_cast<const void*>(op.sum.data), static_cast<const void*>(op.y.data),
         op.gain.data,     op.bias.data};
     with_norm_pieces<T>(op, places, [&](auto n, auto pieces, auto centered) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, context.stream()},
+      launch(op.name, {row_blocks<norm_rows>(rows), norm_threads, context.stream()},
              residual_norm_kernel<n, pieces, centered, T>, op.residual.as<T>(), op.branch.as<T>(), op.sum.as<T>(),
              op.y.as<T>(), rows, static_cast<int>(op.y.shape[1]), op.key, norm_operands(op));
     });

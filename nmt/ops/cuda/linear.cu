@@ -10,25 +10,25 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr int tile = 16;
+constexpr int tile_side = 16;
 
 /// One element of C a thread, operands by tiles of 16 x 16. For shapes that the library has nothing for.
 template <class T, class C>
 __global__ void plain_matmul_kernel(MatmulShape shape, const T* a, const T* b, C* c, float alpha) {
   await_earlier_kernels();
-  __shared__ float a_tile[tile][tile + 1], b_tile[tile][tile + 1];
+  __shared__ float a_tile[tile_side][tile_side + 1], b_tile[tile_side][tile_side + 1];
   const std::int64_t batch = blockIdx.z;
   a += batch * shape.a_batch, b += batch * shape.b_batch, c += batch * shape.c_batch;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * tile + threadIdx.y;
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * tile + threadIdx.x;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * tile_side + threadIdx.y;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * tile_side + threadIdx.x;
   float sum = 0;
-  for (std::int64_t first = 0; first < shape.k; first += tile) {
+  for (std::int64_t first = 0; first < shape.k; first += tile_side) {
     const std::int64_t of_a = first + threadIdx.x, of_b = first + threadIdx.y;
     const bool in_a = row < shape.m && of_a < shape.k, in_b = column < shape.n && of_b < shape.k;
     a_tile[threadIdx.y][threadIdx.x] = in_a ? widen(a[row * shape.a_row + of_a * shape.a_column]) : 0.0f;
     b_tile[threadIdx.y][threadIdx.x] = in_b ? widen(b[of_b * shape.b_row + column * shape.b_column]) : 0.0f;
     __syncthreads();
-    for (int l = 0; l < tile; ++l) sum += a_tile[threadIdx.y][l] * b_tile[l][threadIdx.x];
+    for (int l = 0; l < tile_side; ++l) sum += a_tile[threadIdx.y][l] * b_tile[l][threadIdx.x];
     __syncthreads();
   }
   if (row >= shape.m || column >= shape.n) return;
@@ -74,26 +74,26 @@ __device__ std::int64_t end_of_block(std::int64_t rows) {
   return end < rows ? end : rows;
 }
 template <int n>
-__device__ void put_sums(const float (&sums)[n], float* partial, int width, int column) {
+__device__ void put_column_sums(const float (&sums)[n], float* partial, int width, int column) {
   float* to = partial + static_cast<std::int64_t>(blockIdx.x) * width + column;
 #pragma unroll
   for (int e = 0; e < n; ++e) to[e] = sums[e];
 }
 
-constexpr int row_lanes = 4;  // threads that share the rows of a block; with 1, too few loads are in flight
+constexpr int column_lanes = 4;  // threads that share the rows of a block; with 1, too few loads are in flight
 
 /// Sums over a block's rows: a lane adds every fourth row, then the lanes' sums are added in order.
 template <int n, class T>
-__global__ void __launch_bounds__(column_threads* row_lanes)
+__global__ void __launch_bounds__(column_threads* column_lanes)
     column_sums_kernel(const T* dy, std::int64_t stride, std::int64_t rows, int width, float* partial) {
   await_earlier_kernels();
-  __shared__ float of_lanes[row_lanes - 1][column_threads][n];
+  __shared__ float of_lanes[column_lanes - 1][column_threads][n];
   const int column = column_of_thread<n>(), lane = static_cast<int>(threadIdx.y);
   const std::int64_t end = end_of_block(rows);
   float sums[n] = {};
   if (column < width) {
 #pragma unroll 8
-    for (std::int64_t row = first_row_of_block() + lane; row < end; row += row_lanes) {
+    for (std::int64_t row = first_row_of_block() + lane; row < end; row += column_lanes) {
       const auto piece = piece_at<n>(dy + row * stride + column);
 #pragma unroll
       for (int e = 0; e < n; ++e) sums[e] += widen(piece.of[e]);
@@ -105,11 +105,11 @@ __global__ void __launch_bounds__(column_threads* row_lanes)
   }
   __syncthreads();
   if (lane > 0 || column >= width) return;
-  for (int other = 0; other < row_lanes - 1; ++other) {
+  for (int other = 0; other < column_lanes - 1; ++other) {
 #pragma unroll
     for (int e = 0; e < n; ++e) sums[e] += of_lanes[other][threadIdx.x][e];
   }
-  put_sums(sums, partial, width, column);
+  put_column_sums(sums, partial, width, column);
 }
 
 /// The gradient before a ReLU, and the ReLU's output or what dropout left of it.
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(column_threads)
   std::int64_t row = first_row_of_block();
   for (; row + rows_at_once <= end; row += rows_at_once) gate_rows<rows_at_once>(operands, row, column, sums);
   for (; row < end; ++row) gate_rows<1>(operands, row, column, sums);
-  if (partial != nullptr) put_sums(sums, partial, width, column);
+  if (partial != nullptr) put_column_sums(sums, partial, width, column);
 }
 
 constexpr int sum_lanes = 16;  // threads that share a column's blocks
@@ -201,7 +201,7 @@ void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate,
     with_device_type(dy.dtype, [&](auto tag) {
       using T = decltype(tag);
       with_pieces<T>({width, dy.row_stride}, {dy.data}, [&](auto n) {
-        launch("column sums", {column_blocks<n>(rows, width), {column_threads, row_lanes}, context.stream()},
+        launch("column sums", {column_blocks<n>(rows, width), {column_threads, column_lanes}, context.stream()},
                column_sums_kernel<n, T>, dy.as<T>(), dy.row_stride, rows, static_cast<int>(width), partial);
       });
     });
@@ -237,8 +237,8 @@ const void* bias_copy(const LinearForward& op) {
 }  // namespace
 
 void launch_plain_matmul(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream) {
-  const dim3 grid(static_cast<unsigned>((shape.m + tile - 1) / tile),
-                  static_cast<unsigned>((shape.n + tile - 1) / tile));
+  const dim3 grid(static_cast<unsigned>((shape.m + tile_side - 1) / tile_side),
+                  static_cast<unsigned>((shape.n + tile_side - 1) / tile_side));
   constexpr std::int64_t max_at_once = 65535;
   with_device_type(shape.type, [&](auto of_operands) {
     with_device_type(shape.c_type, [&](auto of_result) {
@@ -246,7 +246,8 @@ void launch_plain_matmul(const MatmulShape& shape, const MatmulOperands& operand
       using C = decltype(of_result);
       for (std::int64_t first = 0; first < shape.batch; first += max_at_once) {
         const std::int64_t batches = shape.batch - first < max_at_once ? shape.batch - first : max_at_once;
-        const LaunchShape place{dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), stream};
+        const LaunchShape place{dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile_side, tile_side),
+                                stream};
         launch("a plain matmul", place, plain_matmul_kernel<T, C>, shape,
                static_cast<const T*>(operands.a) + first * shape.a_batch,
                static_cast<const T*>(operands.b) + first * shape.b_batch,
