@@ -49,6 +49,9 @@ void add_report(CLI::App& app);
 /// throws Failure.
 void add_score(CLI::App& app);
 
+/// Adds `nmt shortlist`, which lists the target pieces that may render each source piece.
+void add_shortlist(CLI::App& app);
+
 /// Adds `nmt translate`, which translates text line by line.
 void add_translate(CLI::App& app);
 

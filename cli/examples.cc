@@ -36,6 +36,10 @@ constexpr Example examples[] = {
     {"nmt score",
      "nmt score --checkpoint runs/help --source web.en.gz --target web.de.gz --keep-below 4 --output kept.en kept.de "
      ">scores"},
+    {"nmt shortlist",
+     "nmt shortlist --checkpoint runs/help --source train.en --target train.de --output en-de.shortlist"},
+    {"nmt shortlist",
+     "nmt shortlist --checkpoint best --source web.tsv.zst --columns 1,2 --best 50 --precision int8 --output few"},
     {"nmt export", "nmt export --checkpoint runs/help --to ctranslate2 --quantization int8 --output help-en-de"},
     {"nmt export", "nmt export --checkpoint help-mean --to ctranslate2 --sources dev.en --output help-en-de"},
     {"nmt export", "nmt export --checkpoint runs/help --to argos --from en --into de --output en-de.argosmodel"},

@@ -42,6 +42,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_augment(app);
   babelring::add_evaluate(app);
   babelring::add_score(app);
+  babelring::add_shortlist(app);
   babelring::add_average(app);
   babelring::add_interpolate(app);
   babelring::add_export(app);

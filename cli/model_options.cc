@@ -136,6 +136,13 @@ void declare_group(CLI::App& command, std::span<const TranslateOption> added, co
 void ModelOptions::declare(CLI::App& command, Models models) {
   declare_model(command, models);
   declare_group(command, search_options(search), "Search");
+  command
+      .add_option("--shortlist", shortlist,
+                  "a file of `nmt shortlist`: a translation has only pieces that it lists for those of the source, on "
+                  "the CPU only, which is faster")
+      ->type_name("FILE")
+      ->check(existing_file)
+      ->group("Search");
 }
 
 void ModelOptions::declare_sampling(CLI::App& command) {
@@ -195,16 +202,28 @@ TranslateOptions with_limit_logged(TranslateOptions options, std::int64_t asked)
 }  // namespace
 
 TranslateOptions ModelOptions::translate_with(const LoadedModel& loaded) const {
-  return with_limit_logged(options_with(search, loaded), search.translate.max_source_pieces);
+  TranslateOptions options = with_limit_logged(options_with(search, loaded), search.translate.max_source_pieces);
+  options.shortlist = load_shortlist(*loaded.vocabulary);
+  return options;
 }
 
 TranslateOptions ModelOptions::translate_with(const LoadedEnsemble& ensemble) const {
-  return with_limit_logged(options_with(search, ensemble), search.translate.max_source_pieces);
+  TranslateOptions options = with_limit_logged(options_with(search, ensemble), search.translate.max_source_pieces);
+  options.shortlist = load_shortlist(*ensemble.models.front().vocabulary);
+  return options;
 }
 
 std::unique_ptr<Backend> ModelOptions::make_backend() const {
-  const bool needs_cpu = precision == DType::int8 && device == DeviceChoice::automatic;
+  const bool needs_cpu = (precision == DType::int8 || !shortlist.empty()) && device == DeviceChoice::automatic;
+  if (!shortlist.empty() && device == DeviceChoice::cuda) {
+    throw UsageFailure("--shortlist: found --device cuda, expected cpu or auto");
+  }
   return choose_backend(needs_cpu ? DeviceChoice::cpu : device, threads, *make_single_communicator()).backend;
+}
+
+std::shared_ptr<const Shortlist> ModelOptions::load_shortlist(const Vocabulary& vocabulary) const {
+  if (shortlist.empty()) return nullptr;
+  return std::make_shared<const Shortlist>(Shortlist::load(shortlist, vocabulary));
 }
 
 LoadedModel ModelOptions::load(Backend& backend) const {

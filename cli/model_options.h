@@ -52,6 +52,7 @@ struct ModelOptions {
   DeviceChoice device = DeviceChoice::automatic;
   int threads = 0;
   TranslateChoices search;
+  std::string shortlist;  // a file; empty: none
 
   /// Adds --checkpoint, --precision and --threads, and for an ensemble --weights and --combine. They are bound to this
   /// object, which must outlive `command`.
@@ -65,7 +66,11 @@ struct ModelOptions {
   /// Adds --device, for commands that may use a GPU. The translation service does not, since GPUs are left to training.
   void declare_device(CLI::App& command);
 
-  /// `search` for this model or ensemble, as options_with() has it. Logs if --max-source is too large for it.
+  /// Reads --shortlist; null if there is none. Throws Failure or UsageFailure if it does not fit.
+  std::shared_ptr<const Shortlist> load_shortlist(const Vocabulary& vocabulary) const;
+
+  /// `search` for this model or ensemble, as options_with() has it, with the shortlist. Logs if --max-source is too
+  /// large for it.
   TranslateOptions translate_with(const LoadedModel& loaded) const;
   TranslateOptions translate_with(const LoadedEnsemble& ensemble) const;
 

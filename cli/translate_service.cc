@@ -357,8 +357,11 @@ void serve_translations(const ModelOptions& model, const ServiceLimits& limits, 
   const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
   const LoadedEnsemble ensemble = model.load_ensemble(*backend);
   const LoadedModel& loaded = ensemble.models.front();
-  model.translate_with(ensemble).check();
-  TranslationService service(model.search, ensemble, *backend);
+  const TranslateOptions first = model.translate_with(ensemble);
+  first.check();
+  TranslateChoices choices = model.search;
+  choices.translate.shortlist = first.shortlist;
+  TranslationService service(choices, ensemble, *backend);
   out << to_text(json::object{
              {"ready", true}, {"checkpoint", loaded.checkpoint.folder.string()}, {"update", loaded.checkpoint.update}})
       << std::endl;

@@ -40,7 +40,7 @@ ROOMS: dict[str, list[str]] = {
     "nmt/metering": ["nmt/layers"],
     "nmt/data": ["nmt/core"],
     "nmt/metrics": ["base/records", "base/options"],
-    "nmt/decode": ["nmt/model", "nmt/data", "nmt/metrics"],
+    "nmt/decode": ["nmt/checkpoint", "nmt/data", "nmt/metrics"],
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train/setup": ["nmt/decode", "nmt/metrics", "nmt/parallel", "nmt/metering", "nmt/checkpoint"],
     "nmt/train/update": ["nmt/train/setup"],

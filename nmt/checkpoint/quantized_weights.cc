@@ -11,6 +11,7 @@
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/names.h"
+#include "nmt/ops/elementwise.h"
 #include "nmt/ops/linear.h"
 
 namespace babelring {
@@ -141,6 +142,26 @@ void read_quantized_weights(const Checkpoint& checkpoint, Model& model, Backend&
   for (const Parameter* parameter : quantized_parameters(model)) {
     model.parameters().quantize(*parameter, found.weights[next++].second, found.owner);
   }
+}
+
+std::unique_ptr<Transformer> quantized_copy(const Transformer& model, Backend& backend) {
+  if (!backend.host_memory()) fail("int8: found {}, expected a processor", backend.description());
+  ParameterMemory memory = parameter_memory_of(backend);
+  memory.gradients = {};
+  auto copy = std::make_unique<Transformer>(model.config(), model.vocabulary(), 0.0f, memory, DType::int8);
+  for (const Parameter& parameter : copy->parameters().all()) {
+    const Parameter& original = model.parameters().all()[parameter.index];
+    if (parameter.read_as_f32()) {
+      backend.upload(original.master.data, parameter.master);
+      continue;
+    }
+    const Buffer plain = allocate_host(static_cast<std::size_t>(original.shape.elements()) * sizeof(float));
+    backend.run(Cast{.x = original.compute, .y = plain.view(original.shape, DType::f32)});
+    const auto quantized =
+        std::make_shared<QuantizedCopy>(quantize(plain.view(original.shape, DType::f32), parameter.name));
+    copy->parameters().quantize(parameter, quantized->weight, quantized);
+  }
+  return copy;
 }
 
 }  // namespace babelring

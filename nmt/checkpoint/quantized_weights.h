@@ -1,7 +1,9 @@
 #pragma once
 
+#include <memory>
+
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/model/model.h"
+#include "nmt/model/transformer.h"
 
 namespace babelring {
 
@@ -11,5 +13,9 @@ namespace babelring {
 /// cannot be written, they stay in memory. Logs one line then. Throws Failure if a weight is not finite, or a parameter
 /// is missing or has another shape.
 void read_quantized_weights(const Checkpoint& checkpoint, Model& model, Backend& backend);
+
+/// The model with the weights that its matmuls read rounded to int8, without gradients, on a backend in host memory.
+/// Throws Failure if the backend is another, or a weight is not finite.
+std::unique_ptr<Transformer> quantized_copy(const Transformer& model, Backend& backend);
 
 }  // namespace babelring

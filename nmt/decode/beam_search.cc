@@ -28,7 +28,7 @@ std::vector<std::vector<Hypothesis>> BeamSearch::search(std::span<const std::spa
     max_length = std::max(max_length, beams.back().max_length());
     rows += beams.back().width();
   }
-  decoder_.start(sources, rows, max_length);
+  decoder_.start(sources, rows, max_length, extras.lists);
   const auto open = [](const SentenceBeam& beam) { return !beam.done(); };
   while (std::any_of(beams.begin(), beams.end(), open)) step(beams, options, extras.observer);
   std::vector<std::vector<Hypothesis>> found;

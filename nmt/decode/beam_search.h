@@ -29,6 +29,7 @@ class BeamSearch {
   using Observer = std::function<void(std::size_t sentence, const SentenceBeam& beam)>;
   struct Extras {
     std::span<const Constraints* const> constraints = {};  // of each source, null: none; empty: none for all
+    IdLists lists = {};                                    // of each source, with the pieces that constraints need
     // Called after each step with each sentence of that step: its index and its beam. May be empty, and may throw.
     Observer observer = {};
   };

@@ -65,7 +65,8 @@ Context CachedDecoder::context() {
 }
 
 void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows,
-                          std::int64_t max_length) {
+                          std::int64_t max_length, IdLists lists) {
+  choose_output(lists);
   for (Arena* arena : {&batch_, &saved_, &scratch_}) arena->reset_to_one_block();
   encoder_keys_values_.clear();
   caches_.clear();
@@ -83,6 +84,27 @@ void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources
   steps_.clear();
   keys_.clear();
   queries_ = attention_choice_ ? batch_.make(Shape{max_rows, capacity_ * model_.config().width}, pass.dtype) : Tensor();
+}
+
+/// Copies the rows of the output layer that the lists name.
+void CachedDecoder::choose_output(IdLists lists) {
+  output_.reset();
+  lists_.assign(lists.begin(), lists.end());
+  columns_.assign(lists.size(), {});
+  if (lists.empty()) return;
+  std::vector<std::int32_t> column(static_cast<std::size_t>(model_.vocabulary()), -1), ids;
+  for (const std::vector<std::int32_t>& list : lists_) {
+    for (const std::int32_t id : list) column[static_cast<std::size_t>(id)] = 0;
+  }
+  for (std::size_t id = 0; id < column.size(); ++id) {
+    if (column[id] < 0) continue;
+    column[id] = static_cast<std::int32_t>(ids.size());
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  for (std::size_t i = 0; i < lists_.size(); ++i) {
+    for (const std::int32_t id : lists_[i]) columns_[i].push_back(column[static_cast<std::size_t>(id)]);
+  }
+  output_ = model_.output_rows(backend_, ids);
 }
 
 /// Extends each row's prefix: the cache rows of its parent, then the row of the new token.
@@ -134,13 +156,40 @@ void CachedDecoder::step(std::span<const Row> rows, int count, bool all) {
   const Sequences sequences{.ids = upload_ids(backend_, saved_, tokens),
                             .positions = upload_ids(backend_, saved_, positions)};
   follow_parents(rows);
-  fetch_best(model_.decode_step(pass, sequences, step_inputs(rows)), count, all);
+  fetch_best(model_.decode_step(pass, sequences, step_inputs(rows), output_ ? &*output_ : nullptr), rows, count, all);
   if (queries_) steps_.emplace_back(rows.begin(), rows.end());
   ++position_;
 }
 
-void CachedDecoder::fetch_best(ConstTensor logits, int count, bool all) {
-  const std::int64_t best = std::min<std::int64_t>(count, model_.vocabulary());
+namespace {
+
+template <class T>
+void copy_columns(ConstTensor from, std::int64_t row, std::span<const std::int32_t> columns, Tensor to) {
+  const T* x = from.as<T>() + row * from.columns();
+  T* y = to.as<T>() + row * to.columns();
+  for (std::size_t i = 0; i < columns.size(); ++i) y[i] = x[columns[i]];
+  std::fill(y + columns.size(), y + to.columns(), T(-std::numeric_limits<float>::infinity()));
+}
+
+}  // namespace
+
+/// The logits of each row's list side by side, so that its sums are the same whatever the others name. Shorter lists
+/// are followed by minus infinities, which change no sum.
+Tensor CachedDecoder::listed(ConstTensor logits, std::span<const Row> rows) {
+  std::size_t longest = 0;
+  for (const Row& row : rows) longest = std::max(longest, columns_[static_cast<std::size_t>(row.sentence)].size());
+  const Tensor listed = scratch_.make(Shape{logits.rows(), static_cast<std::int64_t>(longest)}, logits.dtype);
+  for (std::int64_t i = 0; i < logits.rows(); ++i) {
+    const auto& columns = columns_[static_cast<std::size_t>(rows[static_cast<std::size_t>(i)].sentence)];
+    logits.dtype == DType::f32 ? copy_columns<float>(logits, i, columns, listed)
+                               : copy_columns<BFloat16>(logits, i, columns, listed);
+  }
+  return listed;
+}
+
+void CachedDecoder::fetch_best(ConstTensor logits, std::span<const Row> rows, int count, bool all) {
+  if (output_) logits = listed(logits, rows);
+  const std::int64_t best = std::min<std::int64_t>(count, logits.columns());
   const Shape shape{logits.rows(), best};
   const Tensor scores = scratch_.make(shape, DType::f32);
   const Tensor ids = scratch_.make(shape, DType::i32);
@@ -151,9 +200,36 @@ void CachedDecoder::fetch_best(ConstTensor logits, int count, bool all) {
   next_ids_.resize(next_scores_.size());
   backend_.download(scores, next_scores_.data());
   backend_.download(ids, next_ids_.data());
-  if (!all) return;
-  all_scores_.resize(static_cast<std::size_t>(every.shape.elements()));
-  backend_.download(every, all_scores_.data());
+  if (all) {
+    all_scores_.resize(static_cast<std::size_t>(every.shape.elements()));
+    backend_.download(every, all_scores_.data());
+  } else {
+    all_scores_.clear();
+  }
+  if (output_) name_listed(rows);
+}
+
+/// Turns places in the rows' lists into ids of the vocabulary.
+void CachedDecoder::name_listed(std::span<const Row> rows) {
+  const auto list_of = [&](std::size_t row) -> const auto& {
+    return lists_[static_cast<std::size_t>(rows[row].sentence)];
+  };
+  for (std::size_t i = 0; i < next_ids_.size(); ++i) {
+    const auto place = static_cast<std::size_t>(next_ids_[i]);
+    const auto& list = list_of(i / next_count_);
+    next_ids_[i] = place < list.size() ? list[place] : unk_id;  // whose score is minus infinity here
+  }
+  if (all_scores_.empty()) return;
+  const std::size_t width = all_scores_.size() / rows.size(),
+                    vocabulary = static_cast<std::size_t>(model_.vocabulary());
+  const std::vector<float> by_place = std::exchange(all_scores_, {});
+  all_scores_.assign(rows.size() * vocabulary, -std::numeric_limits<float>::infinity());
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto& list = list_of(row);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      all_scores_[row * vocabulary + static_cast<std::size_t>(list[i])] = by_place[row * width + i];
+    }
+  }
 }
 
 NextTokens CachedDecoder::next(std::int32_t row) const {
@@ -217,8 +293,8 @@ EnsembleDecoder::EnsembleDecoder(std::span<const EnsembleMember> members, Combin
 }
 
 void EnsembleDecoder::start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows,
-                            std::int64_t max_length) {
-  for (CachedDecoder& member : members_) member.start(sources, max_rows, max_length);
+                            std::int64_t max_length, IdLists lists) {
+  for (CachedDecoder& member : members_) member.start(sources, max_rows, max_length, lists);
 }
 
 void EnsembleDecoder::step(std::span<const CachedDecoder::Row> rows, int count) {

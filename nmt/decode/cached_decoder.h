@@ -14,6 +14,9 @@
 
 namespace babelring {
 
+/// The ids that the translation of each source of a batch may have, ascending and at least one; without lists: any.
+using IdLists = std::span<const std::vector<std::int32_t>>;
+
 /// The model part of a search. Encodes a batch of sentences once, then extends hypotheses by one token per step,
 /// caching the keys and values of all earlier positions. Cached values are never copied: a hypothesis only records
 /// which cache rows hold its prefix. Memory and packed weights are kept between batches, so the model must not change
@@ -25,8 +28,11 @@ class CachedDecoder {
                 PackedWeights::Originals originals = PackedWeights::Originals::kept);
 
   /// Starts a batch. Encodes the sources (subword ids without </s>) and reserves caches for `max_rows` hypotheses of at
-  /// most `max_length` tokens each.
-  void start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows, std::int64_t max_length);
+  /// most `max_length` tokens each. With `lists`, which a processor's backend takes, the next tokens of a source are
+  /// those of its list, and probabilities are relative to these: bit-equal for any other sources. Only rows of the
+  /// output layer that a list of the batch names are read.
+  void start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows, std::int64_t max_length,
+             IdLists lists = {});
 
   /// One hypothesis in a step.
   struct Row {
@@ -35,7 +41,8 @@ class CachedDecoder {
     std::int32_t parent = 0;    // its row in the previous step; unused in the first step
   };
   /// Appends one token to each row and computes the `count` most probable next tokens (the whole vocabulary if
-  /// smaller), and with `all` the log-probabilities of all tokens.
+  /// smaller), and with `all` the log-probabilities of all tokens. That of a token which is not on the list of the
+  /// row's source is minus infinity; such tokens come last if a list is shorter than `count`.
   void step(std::span<const Row> rows, int count, bool all = false);
   /// The next tokens of a row of the last step. Valid until the next step.
   NextTokens next(std::int32_t row) const;
@@ -60,7 +67,10 @@ class CachedDecoder {
   Context context();
   void follow_parents(std::span<const Row> rows);
   std::vector<DecoderLayer::StepInput> step_inputs(std::span<const Row> rows);
-  void fetch_best(ConstTensor logits, int count, bool all);
+  void choose_output(IdLists lists);
+  Tensor listed(ConstTensor logits, std::span<const Row> rows);
+  void fetch_best(ConstTensor logits, std::span<const Row> rows, int count, bool all);
+  void name_listed(std::span<const Row> rows);
   std::vector<std::int32_t> rows_of(std::size_t sentence, std::span<const std::int32_t> ids) const;
 
   const Transformer& model_;
@@ -79,7 +89,9 @@ class CachedDecoder {
   std::vector<float> next_scores_;  // [rows, next_count_]
   std::vector<std::int32_t> next_ids_;
   std::size_t next_count_ = 0;
-  std::vector<float> all_scores_;  // [rows, vocabulary], if all were computed
+  std::vector<float> all_scores_;                           // [rows, vocabulary], if all were computed
+  std::vector<std::vector<std::int32_t>> lists_, columns_;  // of each source: its ids, and their columns in the logits
+  std::optional<OutputRows> output_;                        // if there are lists: of all ids that one of them has
   std::optional<AttentionChoice> attention_choice_;
   Tensor queries_;                       // [max rows, capacity * width] of the chosen layer
   std::vector<float> keys_;              // its part of encoder_keys_values_, once attention() needs it
@@ -109,7 +121,8 @@ class EnsembleDecoder {
                   PackedWeights::Originals originals = PackedWeights::Originals::kept);
 
   /// As of CachedDecoder.
-  void start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows, std::int64_t max_length);
+  void start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows, std::int64_t max_length,
+             IdLists lists = {});
   void step(std::span<const CachedDecoder::Row> rows, int count);
   NextTokens next(std::int32_t row) const;
 

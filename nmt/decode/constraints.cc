@@ -63,9 +63,22 @@ std::optional<std::int32_t> PieceTexts::find(std::string_view text) const {
   return static_cast<std::int32_t>(found - texts_.begin());
 }
 
-void Constraints::set_prefix(std::vector<std::int32_t> pieces, std::string rest) {
+void Constraints::set_prefix(std::vector<std::int32_t> pieces, std::string rest,
+                             std::vector<std::int32_t> rest_pieces) {
   prefix_ = std::move(pieces);
   rest_ = std::move(rest);
+  rest_pieces_ = std::move(rest_pieces);
+}
+
+std::vector<std::int32_t> Constraints::forced_pieces() const {
+  std::vector<std::int32_t> pieces = prefix_;
+  pieces.insert(pieces.end(), rest_pieces_.begin(), rest_pieces_.end());
+  for (const auto& phrase : phrases_) pieces.insert(pieces.end(), phrase.begin(), phrase.end());
+  if (rest_.size() <= space_text.size()) return pieces;  // any word may follow a space
+  for (std::size_t id = 0; id < texts_->size(); ++id) {
+    if (texts_->text(static_cast<std::int32_t>(id)).starts_with(rest_)) pieces.push_back(static_cast<std::int32_t>(id));
+  }
+  return pieces;
 }
 
 void Constraints::add_phrase(std::vector<std::int32_t> pieces) {
@@ -169,12 +182,15 @@ std::optional<std::string> require_prefix(std::string_view text, const std::stri
   std::size_t last = ids.size() - 1;  // the first piece of the last word
   while (last > 0 && !texts.text(ids[last]).starts_with(space_text)) --last;
   std::string rest(*texts.joined(std::span(ids).subspan(last)));
+  std::vector<std::int32_t> rest_pieces(ids.begin() + static_cast<std::ptrdiff_t>(last), ids.end());
   if (text.ends_with(' ')) {
     last = ids.size();
     rest = space_text;
+    const auto space = texts.find(space_text);
+    rest_pieces.assign(space ? 1 : 0, space.value_or(unk_id));
   }
   ids.resize(last);
-  constraints.set_prefix(std::move(ids), std::move(rest));
+  constraints.set_prefix(std::move(ids), std::move(rest), std::move(rest_pieces));
   return std::nullopt;
 }
 

@@ -48,8 +48,8 @@ class Constraints {
   explicit Constraints(const PieceTexts& texts) : texts_(&texts) {}
 
   /// Lets the translation begin with these pieces, and its text then go on with `rest`, whose spaces are "▁". The
-  /// pieces that follow may cut the rest in any way and go beyond it.
-  void set_prefix(std::vector<std::int32_t> pieces, std::string rest);
+  /// pieces that follow may cut the rest in any way and go beyond it; `rest_pieces` are one way to cut it.
+  void set_prefix(std::vector<std::int32_t> pieces, std::string rest, std::vector<std::int32_t> rest_pieces = {});
   /// Lets the translation hold these pieces in this order, at least one, before a piece that does not continue a word.
   /// Ignored beyond max_phrases.
   void add_phrase(std::vector<std::int32_t> pieces);
@@ -59,6 +59,10 @@ class Constraints {
   std::int64_t prefix_pieces() const { return std::ssize(prefix_) + (rest_.empty() ? 0 : 1); }
   /// The number of pieces in all phrases.
   std::int64_t phrase_pieces() const;
+
+  /// The pieces that a search with few candidates needs beside them: of the prefix and of the phrases, and those that
+  /// the prefix's last word may go on with.
+  std::vector<std::int32_t> forced_pieces() const;
 
   /// The phrases that a hypothesis holds, one bit each.
   struct Met {
@@ -82,7 +86,7 @@ class Constraints {
   std::size_t begun(std::size_t phrase, std::span<const std::int32_t> ids) const;
 
   const PieceTexts* texts_;
-  std::vector<std::int32_t> prefix_;
+  std::vector<std::int32_t> prefix_, rest_pieces_;
   std::string rest_;
   std::vector<std::vector<std::int32_t>> phrases_;
 };

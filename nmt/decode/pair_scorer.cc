@@ -1,6 +1,8 @@
 #include "nmt/decode/pair_scorer.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "base/failure.h"
@@ -109,6 +111,48 @@ std::vector<std::vector<float>> PairScorer::score(const LinePairs& pairs) {
     }
   }
   return scores;
+}
+
+PairAligner::PairAligner(const Transformer& model, Backend& backend, const AttentionChoice& choice)
+    : decoder_(model, backend), lists_(backend.host_memory()) {
+  decoder_.keep_attention(choice);
+}
+
+std::vector<std::vector<AlignedPair>> PairAligner::align(const LinePairs& pairs) {
+  constexpr std::size_t batch_pairs = 64;
+  std::vector<std::size_t> order(pairs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return pairs.target_ids[i].size(); });
+  std::vector<std::vector<AlignedPair>> aligned(pairs.size());
+  for (std::span<const std::size_t> rest(order); !rest.empty();) {
+    const std::size_t count = std::min(batch_pairs, rest.size());
+    align_batch(pairs, rest.first(count), aligned);
+    rest = rest.subspan(count);
+  }
+  return aligned;
+}
+
+/// `batch`: the longest targets first, so that those that still have a piece are the first rows of each step.
+void PairAligner::align_batch(const LinePairs& pairs, std::span<const std::size_t> batch,
+                              std::vector<std::vector<AlignedPair>>& aligned) {
+  std::vector<std::span<const std::int32_t>> sources, targets;
+  for (const std::size_t i : batch) {
+    sources.emplace_back(pairs.source_ids[i]);
+    targets.emplace_back(pairs.target_ids[i]);
+  }
+  // No next token is asked for, so that the output layer may be as small as can be.
+  std::vector<std::vector<std::int32_t>> lists;
+  if (lists_) lists.assign(sources.size(), {eos_id});
+  decoder_.start(sources, std::ssize(sources), std::max<std::int64_t>(1, std::ssize(targets.front())), lists);
+  for (std::size_t position = 0; position < targets.front().size(); ++position) {
+    std::vector<CachedDecoder::Row> rows;
+    for (std::size_t i = 0; i < targets.size() && targets[i].size() > position; ++i) {
+      const auto row = static_cast<std::int32_t>(i);
+      rows.push_back({.token = position == 0 ? bos_id : targets[i][position - 1], .sentence = row, .parent = row});
+    }
+    decoder_.step(rows, 1);
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) aligned[batch[i]] = aligned_pieces(decoder_.attention(i, targets[i]));
 }
 
 }  // namespace babelring

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "nmt/data/pair_source.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/decode/cached_decoder.h"
 #include "nmt/model/transformer.h"
 
 namespace babelring {
@@ -80,6 +82,24 @@ class PairScorer {
   ActivationArenas& arenas_;
   PackedWeights packed_;
   std::int64_t batch_tokens_;
+};
+
+/// Aligns targets with their sources by the attention of a model that is led through the target, as `nmt translate
+/// --alignment` aligns a translation. Not thread-safe.
+class PairAligner {
+ public:
+  /// Both must outlive the aligner, and the model must not change.
+  PairAligner(const Transformer& model, Backend& backend, const AttentionChoice& choice);
+
+  /// The aligned pieces of each pair, as aligned_pieces() has them.
+  std::vector<std::vector<AlignedPair>> align(const LinePairs& pairs);
+
+ private:
+  void align_batch(const LinePairs& pairs, std::span<const std::size_t> batch,
+                   std::vector<std::vector<AlignedPair>>& aligned);
+
+  CachedDecoder decoder_;
+  bool lists_;  // the backend takes lists of candidates
 };
 
 }  // namespace babelring

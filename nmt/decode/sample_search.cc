@@ -378,7 +378,7 @@ std::vector<std::vector<Hypothesis>> sample_search(EnsembleDecoder& decoder,
                                                    std::span<const std::span<const std::int32_t>> sources,
                                                    std::span<const std::uint64_t> keys, const BeamOptions& beam,
                                                    const DrawOptions& options,
-                                                   std::span<const Constraints* const> constraints) {
+                                                   std::span<const Constraints* const> constraints, IdLists lists) {
   options.check();
   if (sources.empty()) return {};
   std::vector<SentenceDraws> sentences;
@@ -388,7 +388,7 @@ std::vector<std::vector<Hypothesis>> sample_search(EnsembleDecoder& decoder,
                            constraints.empty() ? nullptr : constraints[i]);
     max_length = std::max(max_length, sentences.back().max_length());
   }
-  decoder.start(sources, std::ssize(sources) * options.samples, max_length);
+  decoder.start(sources, std::ssize(sources) * options.samples, max_length, lists);
   SampleSearch search(decoder, beam, options);
   const auto open = [](const SentenceDraws& sentence) { return !sentence.done(); };
   while (std::ranges::any_of(sentences, open)) search.step(sentences);

@@ -30,7 +30,7 @@ struct DrawOptions {
 
 /// Draws translations of each of `sources` (subword ids without </s>), in the order drawn. `beam` gives the rules,
 /// penalties and maximum lengths; its beam and n_best do not apply. `constraints` are those of each source, without
-/// phrases; null: none. `keys[i]` selects the random numbers of source i.
+/// phrases; null: none. `lists` are as of CachedDecoder::start(). `keys[i]` selects the random numbers of source i.
 /// A draw is a pure function of the next-token probabilities, the options and the key: in f32 on the CPU it does not
 /// depend on the other sources. The log-probabilities of the hypotheses are those of the model after the rules, without
 /// temperature, top_k and top_p.
@@ -38,6 +38,7 @@ std::vector<std::vector<Hypothesis>> sample_search(EnsembleDecoder& decoder,
                                                    std::span<const std::span<const std::int32_t>> sources,
                                                    std::span<const std::uint64_t> keys, const BeamOptions& beam,
                                                    const DrawOptions& options,
-                                                   std::span<const Constraints* const> constraints = {});
+                                                   std::span<const Constraints* const> constraints = {},
+                                                   IdLists lists = {});
 
 }  // namespace babelring

@@ -246,22 +246,25 @@ void Translator::constrain(Translation& translation, std::span<Part> parts, cons
 void Translator::translate_batch(Work& work, std::span<const std::size_t> batch) {
   std::vector<Source> sources;
   std::vector<const Constraints*> constraints;
+  std::vector<std::vector<std::int32_t>> lists;
   std::vector<std::uint64_t> keys;
   for (const std::size_t i : batch) {
     const Part& part = work.parts[i];
     sources.push_back(part.source);
     keys.push_back(part.key);
     constraints.push_back(part.constraints ? &*part.constraints : nullptr);
+    if (work.options.shortlist) lists.push_back(work.options.shortlist->list_of(part.source, constraints.back()));
   }
+  BeamSearch::Extras extras{.constraints = constraints, .lists = lists};
   const auto finish = [&](Part& part, std::size_t sentence, std::vector<Rendering> found) {
     finish_part(work, part, work.options.align ? aligned(std::move(found), sentence) : std::move(found));
   };
   if (work.options.sample) {
-    std::vector<std::vector<Rendering>> samples = drawn(sources, keys, constraints, work.options);
+    std::vector<std::vector<Rendering>> samples = drawn(sources, keys, extras, work.options);
     for (std::size_t j = 0; j < batch.size(); ++j) finish(work.parts[batch[j]], j, std::move(samples[j]));
     return;
   }
-  const BeamSearch::Observer observe = [&](std::size_t sentence, const SentenceBeam& beam) {
+  extras.observer = [&](std::size_t sentence, const SentenceBeam& beam) {
     Part& part = work.parts[batch[sentence]];
     if (beam.done()) {
       finish(part, sentence, rendered(beam.n_best()));
@@ -272,7 +275,7 @@ void Translator::translate_batch(Work& work, std::span<const std::size_t> batch)
       });
     }
   };
-  const auto hypotheses = search_.search(sources, work.options.beam, {.constraints = constraints, .observer = observe});
+  const auto hypotheses = search_.search(sources, work.options.beam, extras);
   for (std::size_t j = 0; j < batch.size(); ++j) {
     Part& part = work.parts[batch[j]];
     if (part.found.empty()) finish(part, j, rendered(hypotheses[j]));
@@ -282,20 +285,19 @@ void Translator::translate_batch(Work& work, std::span<const std::size_t> batch)
 /// Samples of each source, or those of them, and of a beam, with the largest mean chrF.
 std::vector<std::vector<Rendering>> Translator::drawn(std::span<const Source> sources,
                                                       std::span<const std::uint64_t> keys,
-                                                      std::span<const Constraints* const> constraints,
+                                                      const BeamSearch::Extras& extras,
                                                       const TranslateOptions& options) {
-  const auto samples = sample_search(search_.decoder(), sources, keys, options.beam, *options.sample, constraints);
+  const auto samples =
+      sample_search(search_.decoder(), sources, keys, options.beam, *options.sample, extras.constraints, extras.lists);
   std::vector<std::vector<Rendering>> results;
   if (!options.mbr) {
     for (const std::vector<Hypothesis>& hypotheses : samples) results.push_back(rendered(hypotheses));
     return results;
   }
   std::vector<std::vector<Hypothesis>> others(samples.size());
-  if (options.mbr->beam_candidates) {
-    BeamOptions beam = options.beam;
-    beam.n_best = beam.beam;
-    others = search_.search(sources, beam, {.constraints = constraints});
-  }
+  BeamOptions beam = options.beam;
+  beam.n_best = beam.beam;
+  if (options.mbr->beam_candidates) others = search_.search(sources, beam, extras);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     results.push_back(of_largest_mean(samples[i], others[i], options.mbr->n_best));
   }

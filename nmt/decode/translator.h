@@ -14,6 +14,7 @@
 #include "nmt/decode/beam_search.h"
 #include "nmt/decode/glossary.h"
 #include "nmt/decode/sample_search.h"
+#include "nmt/decode/shortlist.h"
 #include "nmt/decode/split_source.h"
 
 namespace babelring {
@@ -38,9 +39,11 @@ struct TranslateOptions {
   // affect the result, because packed weights make a row's products independent of its neighbours.
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
-  std::int64_t max_source_pieces = 256;      // longer lines are split and their parts translated separately
-  std::optional<AttentionChoice> align;      // fills Rendering::attention and Translation::source_ids
-  LineSize whole;                            // larger lines are split too, at sentence ends only (split_source.h)
+  std::int64_t max_source_pieces = 256;  // longer lines are split and their parts translated separately
+  std::optional<AttentionChoice> align;  // fills Rendering::attention and Translation::source_ids
+  LineSize whole;                        // larger lines are split too, at sentence ends only (split_source.h)
+  // Each translation has only pieces of the list of its source, its prefix and its terms; null: any.
+  std::shared_ptr<const Shortlist> shortlist;
   std::shared_ptr<const Glossary> glossary;  // its terms in a line become phrases of the translation; null: none
 
   // The white space before, between and after the parts of a line is that of the source. Otherwise a space joins the
@@ -164,8 +167,7 @@ class Translator {
                  const Prefix* prefix);
   void translate_batch(Work& work, std::span<const std::size_t> batch);
   std::vector<std::vector<Rendering>> drawn(std::span<const std::span<const std::int32_t>> sources,
-                                            std::span<const std::uint64_t> keys,
-                                            std::span<const Constraints* const> constraints,
+                                            std::span<const std::uint64_t> keys, const BeamSearch::Extras& extras,
                                             const TranslateOptions& options);
   std::vector<Rendering> of_largest_mean(const std::vector<Hypothesis>& samples, const std::vector<Hypothesis>& others,
                                          int n_best) const;

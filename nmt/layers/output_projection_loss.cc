@@ -1,9 +1,9 @@
 #include "nmt/layers/output_projection_loss.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "nmt/ops/cross_entropy.h"
-#include "nmt/ops/linear.h"
 
 namespace babelring {
 
@@ -97,12 +97,79 @@ void OutputProjectionLoss::multiply(Context& context, ConstTensor hidden, Tensor
                                     .packed = context.packed(projection_->compute, true)});
 }
 
-Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const {
+namespace {
+
+/// The rows `ids` of a contiguous matrix, or elements of a vector.
+Buffer rows_at(ConstTensor matrix, std::span<const std::int32_t> ids) {
+  const std::size_t row_bytes = matrix.bytes() / static_cast<std::size_t>(matrix.shape[0]);
+  Buffer rows = allocate_host(ids.size() * row_bytes);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const char* from = matrix.as<char>() + static_cast<std::size_t>(ids[i]) * row_bytes;
+    std::memcpy(static_cast<char*>(rows.data()) + i * row_bytes, from, row_bytes);
+  }
+  return rows;
+}
+
+/// The outputs `ids` of a quantized weight, side by side as if it had no others.
+QuantizedCopy outputs_at(const QuantizedWeight& weight, std::span<const std::int32_t> ids) {
+  constexpr std::int64_t step_bytes = QuantizedWeight::panel_outputs * QuantizedWeight::step_inputs;
+  QuantizedCopy copy{.weight = {.shape = {std::ssize(ids), weight.shape[1]}, .elements = {}, .scales = {}, .sums = {}}};
+  QuantizedWeight& made = copy.weight;
+  const Shape per_output{made.panels() * QuantizedWeight::panel_outputs};
+  copy.elements = allocate_host(static_cast<std::size_t>(made.elements_shape().elements()));
+  copy.scales = allocate_host(static_cast<std::size_t>(per_output.elements()) * sizeof(float));
+  copy.sums = allocate_host(static_cast<std::size_t>(per_output.elements()) * sizeof(std::int32_t));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto* from = weight.elements.as<char>() + weight.place(ids[i], 0);
+    auto* to = static_cast<char*>(copy.elements.data()) + made.place(static_cast<std::int64_t>(i), 0);
+    for (std::int64_t step = 0; step < weight.steps(); ++step, from += step_bytes, to += step_bytes) {
+      std::memcpy(to, from, QuantizedWeight::step_inputs);
+    }
+    static_cast<float*>(copy.scales.data())[i] = weight.scales.as<float>()[ids[i]];
+    static_cast<std::int32_t*>(copy.sums.data())[i] = weight.sums.as<std::int32_t>()[ids[i]];
+  }
+  made.elements = copy.elements.view(made.elements_shape(), DType::int8);
+  made.scales = copy.scales.view(per_output, DType::f32);
+  made.sums = copy.sums.view(per_output, DType::i32);
+  return copy;
+}
+
+}  // namespace
+
+OutputRows OutputProjectionLoss::rows_of(Backend& backend, std::span<const std::int32_t> ids) const {
+  if (!backend.host_memory()) fail("output rows: found {}, expected a processor", backend.description());
+  OutputRows rows;
+  rows.shape = {std::ssize(ids), projection_->shape[1]};
+  if (bias_ != nullptr) rows.bias = rows_at(bias_->master, ids);
+  if (projection_->quantized) {
+    rows.quantized = outputs_at(projection_->quantized, ids);
+  } else {
+    rows.weight = rows_at(projection_->compute, ids);
+    rows.packed = backend.pack(rows.weight.view(rows.shape, projection_->compute.dtype));
+  }
+  return rows;
+}
+
+Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden, const OutputRows* only) const {
   context.will_read(projection_);
   context.will_read(bias_);
   context.will_multiply(*projection_, hidden);
-  Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
-  multiply(context, hidden, logits);
+  const std::int64_t ids = only != nullptr ? only->shape[0] : projection_->shape[0];
+  Tensor logits = context.scratch.make(Shape{hidden.rows(), ids}, context.dtype);
+  if (only == nullptr) {
+    multiply(context, hidden, logits);
+    return logits;
+  }
+  const ConstTensor bias = bias_ != nullptr ? ConstTensor(only->bias.view(Shape{ids}, DType::f32)) : ConstTensor();
+  if (projection_->quantized) {
+    context.backend.run(QuantizedLinear{.x = hidden, .weight = only->quantized.weight, .bias = bias, .y = logits});
+  } else {
+    context.backend.run(LinearForward{.x = hidden,
+                                      .weight = only->weight.view(only->shape, projection_->compute.dtype),
+                                      .bias = bias,
+                                      .y = logits,
+                                      .packed = only->packed.get()});
+  }
   return logits;
 }
 

@@ -1,15 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "nmt/core/packed_batch.h"
 #include "nmt/layers/context.h"
+#include "nmt/ops/linear.h"
 
 namespace babelring {
 
 struct CrossEntropy;
-struct LinearForward;
 
 /// Sums over the target tokens of a micro-batch.
 struct LossSums {
@@ -79,6 +81,16 @@ class FetchedLosses {
   std::int64_t kinds_, padding_;
 };
 
+/// Rows of an output projection side by side, so that a search computes the logits of few ids alone. A logit has the
+/// bits that the whole projection gives it.
+struct OutputRows {
+  Shape shape;                                 // [ids, width]
+  Buffer weight;                               // in the type of matmuls; in int8 `quantized` instead
+  std::unique_ptr<const PackedWeight> packed;  // `weight`
+  QuantizedCopy quantized;
+  Buffer bias;  // [ids] f32; empty without a bias
+};
+
 /// Output projection and label-smoothed cross-entropy. Computes forward and backward in one pass over chunks of tokens,
 /// so only one chunk of logits is in memory at a time. Backend::loss_chunks() sets the chunk size.
 class OutputProjectionLoss {
@@ -109,8 +121,10 @@ class OutputProjectionLoss {
                    float r_drop, Tensor dfirst, Tensor dsecond) const;
   static constexpr std::int64_t pass_rows = 4;  // of a pass in that result
 
-  /// Logits [rows, vocabulary] in context.scratch.
-  Tensor logits(Context& context, ConstTensor hidden) const;
+  /// The rows of these ids. Throws Failure unless the backend's memory is the host's.
+  OutputRows rows_of(Backend& backend, std::span<const std::int32_t> ids) const;
+  /// Logits [rows, vocabulary] in context.scratch; with `only` [rows, ids], those of its ids.
+  Tensor logits(Context& context, ConstTensor hidden, const OutputRows* only = nullptr) const;
 
  private:
   CrossEntropy loss_op(const Tensor& losses, std::int64_t row, ConstTensor logits, ConstTensor targets,

@@ -250,13 +250,13 @@ void Transformer::embeddings_ready(Context& context) const {
 }
 
 Tensor Transformer::decode_step(Context& context, const Sequences& tokens,
-                                const std::vector<DecoderLayer::StepInput>& layers) const {
+                                const std::vector<DecoderLayer::StepInput>& layers, const OutputRows* only) const {
   Embedding::Saved unused_embedding;
   Norm::Saved unused_norm;
   Tensor x = target_embedding_->forward(context, tokens, unused_embedding);
   for (std::size_t i = 0; i < decoder_.size(); ++i) x = decoder_[i].step(context, x, tokens.positions, layers[i]);
   if (decoder_norm_) x = decoder_norm_->forward(context, x, unused_norm);
-  return loss_->logits(context, x);
+  return loss_->logits(context, x, only);
 }
 
 Tensor Transformer::teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const {

@@ -36,9 +36,13 @@ class Transformer : public Model {
   /// The encoder output [source tokens, width] in context.saved.
   Tensor encode(Context& context, const Sequences& source) const;
   /// One incremental decoding step. `tokens`: the newest id and position of each hypothesis, [rows]. `layers`: one
-  /// StepInput per decoder layer. Returns logits [rows, vocabulary] in context.scratch.
-  Tensor decode_step(Context& context, const Sequences& tokens,
-                     const std::vector<DecoderLayer::StepInput>& layers) const;
+  /// StepInput per decoder layer. Returns logits [rows, vocabulary] in context.scratch, or those of `only` alone.
+  Tensor decode_step(Context& context, const Sequences& tokens, const std::vector<DecoderLayer::StepInput>& layers,
+                     const OutputRows* only = nullptr) const;
+  /// See OutputProjectionLoss::rows_of().
+  OutputRows output_rows(Backend& backend, std::span<const std::int32_t> ids) const {
+    return loss_->rows_of(backend, ids);
+  }
   /// Teacher-forced logits [target tokens, vocabulary] in context.scratch. The reference for incremental decoding.
   Tensor teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const;
   const std::vector<DecoderLayer>& decoder() const { return decoder_; }

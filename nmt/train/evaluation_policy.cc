@@ -22,6 +22,10 @@ void ValidationConfig::bind(OptionBinder& b) {
   b.integer("beam", beam, 1, 64, "beam size; 1: greedy search");
   b.number("length_penalty", length_penalty, 0, 10,
            "hypothesis scores are divided by length^N; larger values favour longer translations");
+  b.choice(
+      "precision", precision, {{"training", ValidationPrecision::training}, {"int8", ValidationPrecision::int8}},
+      "precision of matmuls of the translations: training: training.precision; int8: weights and inputs rounded to "
+      "8 bits, as `nmt translate --precision int8` rounds them, on the CPU only; losses are not affected");
   b.choice("tokenizer", tokenizer, tokenizers(), tokenizer_help);
   b.integer("samples", samples, 0, 200, "number of sample translations stored with each evaluation");
   b.integer("patience", patience, 0, 1000000,
@@ -79,6 +83,7 @@ json::object scoring_options(const TrainConfig& config, Tokenizer tokenizer) {
   scoring["beam"] = fmt::format("{}", validation.beam);
   scoring["length_penalty"] = fmt::format("{}", validation.length_penalty);
   scoring["max_sentences"] = fmt::format("{}", validation.max_sentences);
+  if (validation.precision == ValidationPrecision::int8) scoring["precision"] = name_of(DType::int8);
   return scoring;
 }
 

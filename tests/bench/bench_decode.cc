@@ -12,8 +12,10 @@
 #include <numeric>
 
 #include "base/clock.h"
+#include "nmt/checkpoint/quantized_weights.h"
 #include "nmt/data/manifest.h"
 #include "nmt/decode/beam_search.h"
+#include "nmt/decode/shortlist.h"
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cross_entropy.h"
 #include "nmt/ops/cuda_module.h"
@@ -21,7 +23,6 @@
 #include "tests/bench/device_peaks.h"
 #include "tests/bench/op_times.h"
 #include "tests/bench/train_measurement.h"
-#include "tests/nmt/model/quantized_copy.h"
 
 namespace babelring {
 namespace {
@@ -29,7 +30,8 @@ namespace {
 using Source = std::span<const std::int32_t>;
 
 struct Options {
-  std::string data, set = "test", device = "cpu", preset = "base", norm = "post", precision = "bf16", checkpoint;
+  std::string data, set = "test", device = "cpu", preset = "base", norm = "post", precision = "bf16", checkpoint,
+                    shortlist;
   BeamOptions beam{.beam = 4};
   std::size_t batch_sentences = 64;
   std::int64_t sentences = 0;
@@ -72,15 +74,22 @@ std::vector<std::vector<Source>> make_batches(const Corpus& corpus, const Option
 }
 
 struct Totals {
-  std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0, complete = 0;
+  std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0, complete = 0, listed = 0;
   double log_probability = 0;  // of the best hypotheses
 };
 
-Totals search_all(BeamSearch& search, const std::vector<std::vector<Source>>& batches, const BeamOptions& beam) {
+Totals search_all(BeamSearch& search, const std::vector<std::vector<Source>>& batches, const BeamOptions& beam,
+                  const Shortlist* shortlist) {
   Totals totals;
   for (const std::vector<Source>& batch : batches) {
-    for (const Source& source : batch) totals.source_tokens += std::ssize(source) + 1;
-    for (const std::vector<Hypothesis>& best : search.search(batch, beam)) {
+    std::vector<std::vector<std::int32_t>> lists;
+    for (const Source& source : batch) {
+      totals.source_tokens += std::ssize(source) + 1;
+      if (shortlist == nullptr) continue;
+      lists.push_back(shortlist->list_of(source));
+      totals.listed += std::ssize(lists.back());
+    }
+    for (const std::vector<Hypothesis>& best : search.search(batch, beam, {.lists = lists})) {
       ++totals.sentences;
       totals.target_tokens += std::ssize(best.front().ids) + (best.front().complete ? 1 : 0);
       totals.complete += best.front().complete ? 1 : 0;
@@ -124,6 +133,7 @@ json::object describe(const Options& options, const Backend& backend, const Tran
           {"parameters", model.parameters().count()},
           {"vocabulary", model.vocabulary()},
           {"beam", options.beam.beam},
+          {"mean_list", static_cast<double>(totals.listed) / static_cast<double>(totals.sentences)},
           {"batch_sentences", options.batch_sentences},
           {"sentences", totals.sentences},
           {"source_tokens", totals.source_tokens},
@@ -139,20 +149,25 @@ int run(const Options& options) {
   const Corpus corpus = Corpus::open(options.data, options.set);
   const auto batches = make_batches(corpus, options);
   if (batches.empty()) fail("decode: {} of {} has no sentences", options.set, options.data);
+  std::unique_ptr<const Shortlist> shortlist;
+  if (!options.shortlist.empty()) {
+    const Vocabulary vocabulary = Vocabulary::load(std::filesystem::path(options.data) / "spm.model");
+    shortlist = std::make_unique<const Shortlist>(Shortlist::load(options.shortlist, vocabulary));
+  }
   BeamSearch search(model, *backend);
-  search_all(search, {batches.front()}, options.beam);
+  search_all(search, {batches.front()}, options.beam, shortlist.get());
   MachinePeaks peaks = measure_peaks(*backend, options.threads);
   std::vector<double> seconds;
   Totals totals;
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     const Stopwatch watch;
-    totals = search_all(search, batches, options.beam);
+    totals = search_all(search, batches, options.beam, shortlist.get());
     seconds.push_back(watch.elapsed_ms() / 1e3);
   }
   peaks = larger_of(peaks, measure_peaks(*backend, options.threads));
   OpTimes times(false);
   backend->observe(&times);
-  search_all(search, batches, options.beam);
+  search_all(search, batches, options.beam, shortlist.get());
   backend->observe(nullptr);
 
   const OpCost cost = unavoidable(times, model, batches.size());
@@ -193,6 +208,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--preset", options.preset)->check(CLI::IsMember({"tiny", "base", "big"}))->capture_default_str();
   app.add_option("--norm", options.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();
   app.add_option("--checkpoint", options.checkpoint, "instead of random weights; its vocabulary must be the data's");
+  app.add_option("--shortlist", options.shortlist, "a file of `nmt shortlist` for the data's vocabulary");
   app.add_option("--precision", options.precision)
       ->check(CLI::IsMember({"bf16", "f32", "int8"}))
       ->capture_default_str();

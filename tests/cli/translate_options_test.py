@@ -11,7 +11,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from cases import NmtTest, nmt, train_tiny_model  # noqa: E402
-from system import call  # noqa: E402
+from system import call, spool_records  # noqa: E402
 
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
 TRANSLATIONS = ["das cate oldes doge seest .", "das housee greenes rivere likest .", ""]
@@ -275,6 +275,124 @@ class TranslateOptionsTest(NmtTest):
 2 | translate --checkpoint trained --markup word | --markup: found 'word', expected none, html or xliff
 """
         )
+
+
+class ShortlistTest(NmtTest):
+    """From `nmt shortlist` to translations with its file."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        words = ["--source", "toy1.en", "--target", "toy1.de", "--best", 8, "--frequent", 4]
+        for output in ("a.shortlist", "b.shortlist"):
+            threads = ["--threads", 1 if output[0] == "a" else 2]
+            cls.report = call(
+                "nmt", "shortlist", "--checkpoint", "trained", *words, "--output", output, *threads, check=True
+            ).stdout
+
+    def test_it_reports_what_it_wrote_and_is_reproducible(self) -> None:
+        form = (
+            r"b\.shortlist: 400 pairs; a sentence may have (\d+) of 120 pieces on average, among them ([0-9.]+) % of its "
+            r"translation's \(first 400 pairs\)\n"
+        )
+        found = re.fullmatch(form, self.report)
+        self.assertIsNotNone(found, self.report)
+        self.assertLess(int(found[1]), 80)
+        self.assertGreater(float(found[2]), 95)
+        self.assertEqual(Path("a.shortlist").read_bytes(), Path("b.shortlist").read_bytes())
+
+    def test_translations_in_every_precision(self) -> None:
+        lines = "\n".join(LINES) + "\n"
+        for options in ("", "--precision bf16", "--precision int8", "--beam 1", "--checkpoint run", "--n-best 3"):
+            whole = self.succeeds(f"{TRANSLATE} --shortlist a.shortlist {options}", lines)
+            alone = self.succeeds(f"{TRANSLATE} --shortlist a.shortlist --batch-sentences 1 {options}", lines)
+            self.assertEqual(whole, alone, options)
+            if options not in ("--checkpoint run", "--n-best 3"):
+                self.assertEqual(whole.splitlines(), TRANSLATIONS, options)
+
+    def test_scores_are_relative_to_the_list(self) -> None:
+        lines = "\n".join(LINES) + "\n"
+        scores = [
+            [json.loads(line)["n_best"][0]["log_probability"] for line in out.splitlines()[:2]]
+            for out in (
+                self.succeeds(f"{TRANSLATE} --json", lines),
+                self.succeeds(f"{TRANSLATE} --json --shortlist a.shortlist", lines),
+            )
+        ]
+        for whole, listed in zip(*scores):
+            self.assertLess(whole, listed)
+
+    def test_services_evaluations_and_pairs_take_it(self) -> None:
+        request = json.dumps({"text": LINES}) + "\n"
+        answers = self.succeeds(f"{TRANSLATE} --serve --shortlist a.shortlist", request).splitlines()
+        self.assertEqual([item["hyp"] for item in json.loads(answers[1])["items"]], TRANSLATIONS)
+        evaluate = "evaluate --checkpoint trained --source toy2.en --reference toy2.de --json"
+        whole = json.loads(self.succeeds(evaluate))
+        listed = json.loads(self.succeeds(f"{evaluate} --shortlist a.shortlist"))
+        self.assertEqual(listed["loss"], whole["loss"])
+        self.assertGreater(listed["sacrebleu"], 0.9 * whole["sacrebleu"])
+        augment = "augment --checkpoint trained --forward --mono toy2.en --output made"
+        self.succeeds(f"{augment} --shortlist a.shortlist")
+        self.complains(augment, 2, "shortlist")
+
+    def test_prefixes_and_terms_are_kept(self) -> None:
+        Path("begin.txt").write_text("river dog oldes \n\n\n", encoding="utf-8")
+        Path("terms.tsv").write_text("house\tdoge doge\n", encoding="utf-8")
+        lines = "\n".join(LINES) + "\n"
+        begun = self.succeeds(f"{TRANSLATE} --shortlist a.shortlist --prefix begin.txt", lines)
+        self.assertTrue(begun.startswith("river dog oldes"), begun)
+        self.assertIn("doge doge", self.succeeds(f"{TRANSLATE} --shortlist a.shortlist --glossary terms.tsv", lines))
+
+    def test_wrong_input_is_one_line(self) -> None:
+        call(
+            "nmt", "prepare", "--train", "toy1.en", "toy1.de", "--output", "other", "--vocabulary-size", 110, check=True
+        )
+        words = ["data.folder=other", "training.stop_after=1u", "data.valid_set="]
+        call("worker", "--config", "config.yaml", "--run-dir", "foreign", "--server", "none", *words, check=True)
+        Path("empty.txt").write_text("", encoding="utf-8")
+        Path("long.txt").write_text("the cat " * 300 + "\n", encoding="utf-8")
+        self.complain_all(
+            """
+2 | translate --checkpoint trained --shortlist nowhere | --shortlist: nowhere: no such file
+1 | translate --checkpoint trained --shortlist toy1.en | toy1.en
+1 | translate --checkpoint trained --shortlist trained/checkpoints/update-00000600/weights.safetensors | is no shortlist of
+2 | translate --checkpoint foreign --shortlist a.shortlist | a.shortlist: is a shortlist of another vocabulary,
+2 | translate --checkpoint trained --shortlist a.shortlist --device cuda | --shortlist: found --device cuda, expected cpu
+1 | shortlist --checkpoint trained --source toy1.en --output x | toy1.en is plain text; expected TSV
+1 | shortlist --checkpoint trained --source toy1.en --target toy2.de --output x | toy1.en has 400 lines, toy2.de has 20
+1 | shortlist --checkpoint trained --source empty.txt --target empty.txt --output x | empty.txt has no pairs to align
+1 | shortlist --checkpoint trained --source long.txt --target long.txt --output x | long.txt has no pairs to align
+1 | shortlist --checkpoint trained --source toy1.en --target toy1.de --output nowhere/x | nowhere/x
+2 | shortlist --checkpoint trained --source toy1.en --target toy1.de --output x --best 0 | --best: found 0, expected 1
+"""
+        )
+        self.assertFalse(Path("x").exists())
+
+
+class ValidationPrecisionTest(NmtTest):
+    """Validations that translate in int8."""
+
+    def evaluation(self, folder: str, *overrides: str) -> dict[str, Any]:
+        keys = "training.stop_after=300u validation.bleu_every=300u checkpoint.every=300u optimizer.learning_rate=0.01"
+        words = ["--run-dir", folder, "--server", "none", *keys.split(), "optimizer.warm_up=50u", *overrides]
+        call("worker", "--config", "config.yaml", *words, check=True)
+        records = spool_records(Path(folder) / "spool/attempt-1/rank-0.jsonl")
+        return [record for record in records if record["kind"] == "eval"][-1]
+
+    def test_they_have_the_scores_of_nmt_evaluate_in_int8(self) -> None:
+        plain, rounded = self.evaluation("exact"), self.evaluation("rounded", "validation.precision=int8")
+        self.assertEqual(plain["loss"], rounded["loss"], "no weight of the training is touched")
+        evaluate = "evaluate --checkpoint rounded/checkpoints/update-00000300 --data data --set valid --json --beam 4"
+        expected = json.loads(self.succeeds(f"{evaluate} --precision int8"))
+        self.assertAlmostEqual(rounded["sacrebleu"], expected["sacrebleu"], 4)
+        self.assertGreater(rounded["sacrebleu"], 5)
+        weights = [Path(run) / "checkpoints/update-00000300/weights.safetensors" for run in ("exact", "rounded")]
+        self.assertEqual(weights[0].read_bytes(), weights[1].read_bytes())
+
+    def test_a_gpu_is_refused(self) -> None:
+        words = ["validation.precision=int8", "training.device=cuda"]
+        done = call("worker", "--config", "config.yaml", "--run-dir", "never", "--server", "none", *words)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("validation.precision: int8, but training.device is cuda; expected training", done.stderr)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,14 @@
 #include <boost/json/object.hpp>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 
 #include "base/digest.h"
+#include "base/failure.h"
 #include "base/records/records.h"
+#include "nmt/checkpoint/quantized_weights.h"
 #include "nmt/data/batch_plan.h"
 #include "nmt/decode/translator.h"
 #include "nmt/metrics/significance.h"
@@ -120,7 +123,12 @@ TranslationValidator::TranslationValidator(const TrainConfig& config, const Voca
       tokenizer_(resolved(config.validation.tokenizer, set_.text.target)),
       bleu_({.tokenizer = tokenizer_}),
       sacrebleu_(make_metric(MetricKind::bleu, {.bleu = {.tokenizer = tokenizer_}})),
-      chrf_(make_metric(MetricKind::chrf, {})) {}
+      chrf_(make_metric(MetricKind::chrf, {})) {
+  if (config.validation.precision == ValidationPrecision::int8 && !rank.backend.host_memory()) {
+    throw UsageFailure(fmt::format("validation.precision: found int8 with {}, expected a processor or training",
+                                   rank.backend.description()));
+  }
+}
 
 json::object TranslationValidator::scoring(const TrainConfig& config) const {
   Sha256 digest;
@@ -188,7 +196,10 @@ TeacherForcedScores TranslationValidator::over_ranks(std::vector<TeacherForcedSc
 
 /// Translates the first `sentences` sentences of the set. Returns all translations in order on every rank.
 std::vector<std::string> TranslationValidator::translations(const Model& model, std::int64_t sentences) const {
-  Translator translator(require_transformer(model), vocabulary_, rank_.backend);
+  const bool rounds = config_.validation.precision == ValidationPrecision::int8;
+  const std::unique_ptr<const Transformer> rounded =
+      rounds ? quantized_copy(require_transformer(model), rank_.backend) : nullptr;
+  Translator translator(rounds ? *rounded : require_transformer(model), vocabulary_, rank_.backend);
   const TranslateOptions options{
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
   std::string mine;

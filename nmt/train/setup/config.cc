@@ -329,6 +329,9 @@ void TrainConfig::check_regularisers() const {
 void TrainConfig::check_translation() const {
   if (model.encoder_layers == 0) refuse("model.encoder_layers", "0, but translation needs at least 1");
   if (!gssm.nodes.empty()) refuse("gssm.nodes", "given, but task is translation; expected task: gssm");
+  if (validation.precision == ValidationPrecision::int8 && training.device == DeviceChoice::cuda) {
+    refuse("validation.precision", "int8, but training.device is cuda; expected training, or a processor");
+  }
 }
 
 void TrainConfig::check_gssm() const {

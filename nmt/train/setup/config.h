@@ -117,12 +117,16 @@ struct OtherSet {
   static Result<OtherSet> parse(std::string_view text);
 };
 
+/// Which weights the translations of validations are made with: those of training.precision, or copies in int8.
+enum class ValidationPrecision { training, int8 };
+
 struct ValidationConfig {
   Interval every = "1e";
   Interval bleu_every = "1e";
   std::int64_t max_sentences = 0;
   int beam = 4;
   double length_penalty = 1.0;
+  ValidationPrecision precision = ValidationPrecision::training;
   Tokenizer tokenizer = Tokenizer::automatic;
   int samples = 8;
   int patience = 0;

@@ -7,8 +7,8 @@
 
 #include "base/failure.h"
 #include "base/names.h"
+#include "nmt/ops/elementwise.h"
 #include "tests/nmt/checkpoint/store_fixture.h"
-#include "tests/nmt/model/quantized_copy.h"
 
 namespace babelring {
 namespace {
@@ -89,6 +89,18 @@ TEST_F(QuantizedWeightsTest, ADamagedFileAndOneOfOtherWeightsAreReplaced) {
   fs::copy_file(file(), other.folder / quantized_file_name);
   EXPECT_EQ(weights_of(other), bytes_of(*quantized_copy(model_, *backend_)));
   EXPECT_NE(read_file(other.folder / quantized_file_name), good);
+}
+
+TEST_F(QuantizedWeightsTest, FromBf16AreThoseOfTheWidenedWeights) {
+  const auto bf16 = std::make_unique<Transformer>(model_.config(), model_.vocabulary(), 0.0f, *backend_, DType::bf16);
+  bf16->initialize(*backend_, 4);
+  Transformer widened(model_.config(), model_.vocabulary(), 0.0f, *backend_, DType::f32);
+  for (const Parameter& parameter : bf16->parameters().all()) {
+    const Parameter& to = widened.parameters().all()[parameter.index];
+    backend_->run(
+        Cast{.x = parameter.read_as_f32() ? ConstTensor(parameter.master) : parameter.compute, .y = to.master});
+  }
+  EXPECT_EQ(bytes_of(*quantized_copy(*bf16, *backend_)), bytes_of(*quantized_copy(widened, *backend_)));
 }
 
 TEST_F(QuantizedWeightsTest, StayInMemoryWhereTheFileCannotBeWritten) {

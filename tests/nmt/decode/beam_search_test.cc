@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <span>
 
+#include "nmt/checkpoint/quantized_weights.h"
 #include "tests/nmt/decode/tiny_model.h"
 #include "tests/nmt/decode/uncached_search.h"
-#include "tests/nmt/model/quantized_copy.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
