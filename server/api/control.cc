@@ -135,9 +135,10 @@ json::array last_lines_of(store::Reader& reader, std::int64_t run, std::int64_t 
   return lines;
 }
 
-/// Whether ranks of the attempt report: then its box tells of a silence that is over.
+/// Whether ranks of the attempt report, by records or heartbeats: then its box tells of a silence that is over.
 bool reports(Service& service, const store::RunRow& run, std::int64_t attempt) {
   if (service.control == nullptr || attempt != run.attempt) return false;
+  if (store::has_attempt(run.state) && wall_time_ms() - run.updated_ms < 1000 * fresh_s) return true;
   const launch::Heartbeats& heartbeats = service.control->heartbeats();
   const auto beats = heartbeats.of(run.id, attempt);
   return store::has_attempt(run.state) &&
