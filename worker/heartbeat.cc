@@ -5,15 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/json.h"
 #include "client/delivery.h"
+#include "nmt/core/machine.h"
 #include "nmt/metering/network_counters.h"
 
 namespace babelring {
@@ -36,6 +39,19 @@ void read_memory(HostState& state) {
   }
 }
 
+constexpr std::array<std::string_view, 5> processor_drivers = {"coretemp", "k10temp", "zenpower", "cpu_thermal",
+                                                               "cpu_hwmon"};
+constexpr double min_celsius = -50, max_celsius = 150;  // a sensor that says more is broken
+
+/// Takes in a reading in thousandths of a degree, if it is hotter.
+void read_sensor(const std::filesystem::path& file, std::optional<double>& hottest) {
+  double reading = 0;
+  if (!(std::ifstream(file) >> reading)) return;
+  const double celsius = reading / 1000;
+  if (celsius < min_celsius || celsius > max_celsius) return;
+  hottest = std::max(celsius, hottest.value_or(celsius));
+}
+
 void read_network(HostState& state) {
   for (const auto& [name, bytes] : read_network_counters()) {
     if (name == "lo") continue;
@@ -46,16 +62,39 @@ void read_network(HostState& state) {
 
 }  // namespace
 
+std::optional<double> read_temperature(const std::filesystem::path& sensors) {
+  std::optional<double> hottest;
+  std::error_code absent;
+  for (const auto& chip : std::filesystem::directory_iterator(sensors / "hwmon", absent)) {
+    std::string driver;
+    std::ifstream(chip.path() / "name") >> driver;
+    if (std::find(processor_drivers.begin(), processor_drivers.end(), driver) == processor_drivers.end()) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(chip.path(), absent)) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("temp") && name.ends_with("_input")) read_sensor(entry.path(), hottest);
+    }
+  }
+  if (hottest) return hottest;
+  for (const auto& zone : std::filesystem::directory_iterator(sensors / "thermal", absent)) {
+    if (zone.path().filename().string().starts_with("thermal_zone")) read_sensor(zone.path() / "temp", hottest);
+  }
+  return hottest;
+}
+
 HostState read_host_state(const std::filesystem::path& folder) {
   HostState state;
   state.resident_bytes = resident_bytes();
   read_memory(state);
   read_network(state);
+  const MemoryInfo limited = host_memory_info();
+  state.memory_limit_bytes = static_cast<std::int64_t>(limited.total);
+  state.memory_left_bytes = static_cast<std::int64_t>(limited.free);
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);
   if (!error) state.disk_free_bytes = static_cast<std::int64_t>(space.available);
   state.processors = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   std::ifstream("/proc/loadavg") >> state.load;
+  state.temperature_celsius = read_temperature();
   return state;
 }
 
@@ -139,11 +178,14 @@ json::object Heartbeat::body() const {
                             {"resident_bytes", host.resident_bytes},
                             {"memory_bytes", host.memory_bytes},
                             {"memory_available_bytes", host.memory_available_bytes},
+                            {"memory_limit_bytes", host.memory_limit_bytes},
+                            {"memory_left_bytes", host.memory_left_bytes},
                             {"disk_free_bytes", host.disk_free_bytes},
                             {"network_rx_bytes", host.network_rx_bytes},
                             {"network_tx_bytes", host.network_tx_bytes},
                             {"processors", host.processors},
                             {"load", host.load}};
+  if (host.temperature_celsius) heartbeat["temperature_celsius"] = *host.temperature_celsius;
   json::object gpu = options_.gpu ? gpu_of(options_.gpu()) : json::object();
   if (!gpu.empty()) heartbeat["gpu"] = std::move(gpu);
   return heartbeat;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -25,11 +26,17 @@ namespace babelring {
 struct HostState {
   std::int64_t resident_bytes = 0;
   std::int64_t memory_bytes = 0, memory_available_bytes = 0;
+  std::int64_t memory_limit_bytes = 0, memory_left_bytes = 0;  // the same, reduced to the limits of its control group
   std::int64_t disk_free_bytes = 0;
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // as read_network_counters(), without lo
   std::int64_t processors = 0;
   double load = 0;  // one-minute load average
+  std::optional<double> temperature_celsius;
 };
+
+/// The temperature in °C of the hottest processor sensor below `sensors`: of hwmon's drivers for processors, or else of
+/// the thermal zones. Nothing if there is none, as in most virtual machines. Tests pass their own path.
+std::optional<double> read_temperature(const std::filesystem::path& sensors = "/sys/class");
 
 /// disk_free_bytes is that of the file system of `folder`.
 HostState read_host_state(const std::filesystem::path& folder);

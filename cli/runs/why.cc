@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <memory>
@@ -20,6 +22,7 @@ namespace {
 constexpr std::size_t max_history = 10'000;  // changes that are read
 constexpr std::size_t max_shown = 5;         // the newest of them
 constexpr std::size_t max_alerts = 50;
+constexpr std::size_t max_ends = 2;  // whose last minute is shown
 constexpr const char* log_query = "/logs?tail=10";
 
 json::array newest_of(const std::vector<json::object>& items) {
@@ -51,6 +54,35 @@ std::string attempt_line(const json::object& attempt) {
   return cause.empty() ? line : line + ": " + cause;
 }
 
+/// A series as a row of blocks whose height is the fraction of `full`, every second sample at most 30 of them.
+std::string blocks_of(const json::array& series, double full) {
+  constexpr std::array<std::string_view, 8> blocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  std::string text;
+  for (std::size_t i = (series.size() + 1) % 2; i < series.size(); i += 2) {
+    const double fraction = series[i].is_number() && full > 0 ? series[i].to_number<double>() / full : 0;
+    text += blocks[static_cast<std::size_t>(std::clamp(fraction * 8, 0.0, 7.0))];
+  }
+  return text;
+}
+
+/// The last minute before an end: a summary, the free memory of each host, and the log.
+void print_end(const Screen& screen, const json::object& end) {
+  const auto title = fmt::format("the last minute of attempt {}, until {}", grouped_text(get_number(end, "attempt")),
+                                 local_times(text_of(end, "sampled_until"), wall_time_ms()));
+  screen.out << '\n' << screen.coloured(title, Colour::grey) << "\n  " << text_of(end, "summary") << '\n';
+  for (const json::value& each : array_of(end, "hosts")) {
+    const json::object& host = each.as_object();
+    const auto limit = get_number(host, "memory_limit_bytes").value_or(0);
+    screen.out << fmt::format("  free memory of {} {}\n", text_of(host, "host"),
+                              blocks_of(array_of(host, "memory_left_bytes"), limit));
+  }
+  for (const json::value& each : array_of(end, "log")) {
+    const json::object& line = each.as_object();
+    screen.out << fmt::format("  {} rank {} {}: {}\n", local_times(text_of(line, "time"), wall_time_ms()),
+                              grouped_text(get_number(line, "rank")), text_of(line, "level"), text_of(line, "text"));
+  }
+}
+
 void print_explanation(const json::object& why, const Screen& screen) {
   const json::object& run = why.at("run").as_object();
   const auto time = [](const json::object& item, std::string_view name) {
@@ -77,6 +109,7 @@ void print_explanation(const json::object& why, const Screen& screen) {
                        text_of(change, "to"), text_of(change, "actor"), cause.empty() ? "" : ": " + cause);
   });
   print_part(screen, "attempts", array_of(why, "attempts"), attempt_line);
+  for (const json::value& end : array_of(why, "ends")) print_end(screen, end.as_object());
   print_part(screen, "last lines of the log", array_of(why, "log"), [&](const json::object& line) {
     return fmt::format("{} rank {} {}: {}", time(line, "time"), grouped_text(get_number(line, "rank")),
                        text_of(line, "level"), text_of(line, "text"));
@@ -99,13 +132,17 @@ json::object explain_run(ApiClient& api, const json::object& run) {
   json::array attempts = api.get(path + "/attempts").at("items").as_array();
   if (attempts.size() > max_shown) attempts.erase(attempts.begin(), attempts.end() - max_shown);
   why["attempts"] = std::move(attempts);
+  json::array ends = api.get(path + "/ends").at("items").as_array();
+  if (ends.size() > max_ends) ends.resize(max_ends);  // the newest
+  why["ends"] = std::move(ends);
   why["log"] = api.get(path + log_query).at("items");
   return why;
 }
 
 void add_run_why(CLI::App& run) {
-  CLI::App* command = run.add_subcommand(
-      "why", "Explains a run: its health, what holds it back, open alerts, why it ended or was restarted");
+  CLI::App* command = run.add_subcommand("why",
+                                         "Explains a run: its health, what holds it back, open alerts, why it ended or "
+                                         "was restarted, the last minute before");
   const auto chosen = std::make_shared<RunChoice>();
   chosen->declare(*command);
   command->callback([chosen] {

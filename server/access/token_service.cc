@@ -154,8 +154,9 @@ void TokenService::remove_run_tokens(const std::string& run) {
   if (run.empty()) return;
   write(store_, [&](store::Database& database) { store::remove_run_tokens(database, run); });
   const std::unique_lock lock(mutex_);
-  std::erase_if(by_id_, [&](const auto& entry) { return entry.second->row.run == run; });
-  std::erase_if(by_hash_, [&](const auto& entry) { return entry.second->row.run == run; });
+  const auto reports = [&](const store::TokenRow& row) { return row.run == run && row.scope == "ingest"; };
+  std::erase_if(by_id_, [&](const auto& entry) { return reports(entry.second->row); });
+  std::erase_if(by_hash_, [&](const auto& entry) { return reports(entry.second->row); });
 }
 
 std::optional<std::string> TokenService::first_admin() {

@@ -33,7 +33,7 @@ class TokenService : public http::Authenticator {
   struct NewToken {
     std::string name;
     http::Scope scope = http::Scope::read;
-    std::string run;                         // the only run that it may write to; empty: any
+    std::string run;                         // the only run that it may write to, or read; empty: any
     std::optional<std::int64_t> expires_ms;  // absent: never
     std::string created_by;
     std::string run_prefix = {};  // name prefix of the runs that it may report for; empty: any
@@ -55,7 +55,7 @@ class TokenService : public http::Authenticator {
   /// Creates the token with which the ranks of a run started by the server report and poll for commands. Returns the
   /// secret. Valid until remove_run_tokens().
   std::string create_run_token(const std::string& run);
-  /// Removes all tokens bound to this run.
+  /// Removes all tokens that report for this run alone.
   void remove_run_tokens(const std::string& run);
 
   /// Creates an administrator's token if there is no usable one, and returns its secret.

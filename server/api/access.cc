@@ -28,7 +28,8 @@ json::object token_item(const store::TokenRow& token) {
           {"last_used_at", time_or_null(token.used_ms)}};
 }
 
-/// Reads the runs that a token is limited to. Required for scope ingest, refused for others.
+/// Reads the runs that a token is limited to. Required for scope ingest. A token of scope read may be limited to one
+/// run and must end then, as a link with it is passed on. Refused for others.
 void read_reach(Body& body, access::TokenService::NewToken& token) {
   token.run = body.text("run", 28).value_or("");
   token.run_prefix = body.text("run_prefix", max_prefix_bytes).value_or("");
@@ -36,9 +37,12 @@ void read_reach(Body& body, access::TokenService::NewToken& token) {
   if (!token.run.empty() && !valid_id(token.run, 'r')) Body::refuse("run", "expected the id of a run");
   Body::require_name("run_prefix", token.run_prefix);
   const int given = (token.run.empty() ? 0 : 1) + (token.run_prefix.empty() ? 0 : 1) + (any ? 1 : 0);
-  if (token.scope != http::Scope::ingest) {
+  if (token.scope == http::Scope::read && given == 1 && !token.run.empty()) {
+    if (!token.expires_ms) Body::refuse("expires_in_seconds", "a token for one run with scope read needs an end");
+  } else if (token.scope != http::Scope::ingest) {
     const char* member = !token.run.empty() ? "run" : !token.run_prefix.empty() ? "run_prefix" : "any_run";
-    if (given > 0) Body::refuse(member, "only tokens with scope ingest can be limited to runs");
+    if (given > 0)
+      Body::refuse(member, "only tokens with scope ingest can be limited to runs, and with scope read to one run");
   } else if (given != 1) {
     Body::refuse("run",
                  fmt::format("a token with scope ingest needs exactly one of run (an id), run_prefix (a prefix of run "
@@ -55,10 +59,10 @@ access::TokenService::NewToken read_new_token(const http::Request& request) {
   const auto scope = http::scope_named(body.required_text("scope", 20));
   if (!scope) Body::refuse("scope", "expected read, ingest, operate or admin");
   token.scope = *scope;
-  read_reach(body, token);
   if (const auto life = body.integer("expires_in_seconds", min_life_s, max_life_s)) {
     token.expires_ms = wall_time_ms() + *life * 1000;
   }
+  read_reach(body, token);
   token.created_by = request.actor;
   body.finish();
   return token;

@@ -113,6 +113,7 @@ http::Response replace_alert_rules(Service& service, const http::Request& reques
 }
 
 http::Response list_alerts(Service& service, const http::Request& request) {
+  require_reach(request, request.query_value("run").value_or(""));
   const std::string run = request.query_value("run").value_or(""), state = request.query_value("state").value_or("");
   if (!run.empty()) require_run_id(run);
   if (!state.empty() && state != "open" && state != "cleared") {

@@ -1,5 +1,6 @@
 #include "server/api/control.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -7,6 +8,8 @@
 #include "server/api/body.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
+#include "server/api/series_answer.h"
+#include "server/store/logs.h"
 
 namespace babelring::api {
 
@@ -45,6 +48,125 @@ http::Response list_attempts(Service& service, const http::Request& request) {
                      {"exit_code", integer_or_null(row.exit_code)},
                      {"first_update", integer_or_null(row.first_update)},
                      {"cause", row.cause}});
+  }
+  return page_response(request, std::move(items), std::nullopt);
+}
+
+namespace {
+
+constexpr std::int64_t last_lines = 20;  // of the log, before an end
+// Less is called out of memory. earlyoom kills from 10 % on; the kernel waits until nothing is left.
+constexpr double scarce_memory = 0.05;
+constexpr double min_lead_s = 1.5;  // ranks report once a second
+constexpr double short_s = 10;      // before the end: memory that was scarce then explains it
+
+/// The newest number of a series; nothing if it has none.
+std::optional<double> newest_of(const json::object& item, std::string_view name, std::size_t back = 0) {
+  const json::value* series = item.if_contains(name);
+  if (series == nullptr || !series->is_array() || series->get_array().size() <= back) return std::nullopt;
+  const json::array& values = series->get_array();
+  const json::value& value = values[values.size() - 1 - back];
+  return value.is_number() ? std::optional(value.to_number<double>()) : std::nullopt;
+}
+
+std::string gigabytes(double bytes) {
+  return fmt::format("{:.1f} GB", bytes / 1e9);
+}
+
+/// The least memory that the host had left within the last seconds.
+double min_left(const json::object& host) {
+  double least = newest_of(host, "memory_left_bytes").value_or(0);
+  for (std::size_t back = 1; newest_of(host, "seconds", back).value_or(-short_s) > -short_s; ++back) {
+    least = std::min(least, newest_of(host, "memory_left_bytes", back).value_or(least));
+  }
+  return least;
+}
+
+std::string tell_host(const json::object& host) {
+  const double limit = host.at("memory_limit_bytes").to_number<double>(), least = min_left(host);
+  const bool scarce = limit > 0 && least < scarce_memory * limit;
+  std::string text = fmt::format("{}{}: {} of {} free", scarce ? "memory ran out on " : "",
+                                 std::string_view(host.at("host").as_string()), gigabytes(least), gigabytes(limit));
+  const std::size_t samples = host.at("seconds").as_array().size();
+  const double first = newest_of(host, "memory_left_bytes", samples - 1).value_or(least);
+  const double before_s = -newest_of(host, "seconds", samples - 1).value_or(0);
+  if (before_s > short_s) text += fmt::format(" ({} {:.0f} s before)", gigabytes(first), before_s);
+  if (const auto load = newest_of(host, "load")) {
+    text += fmt::format(", load {:.1f} on {} processors", *load, host.at("processors").to_number<std::int64_t>());
+  }
+  if (const auto celsius = newest_of(host, "temperature_celsius")) text += fmt::format(", {:.0f} °C", *celsius);
+  return text;
+}
+
+/// The sentence about the last minute: the host with the least memory left, and the rank that fell
+/// silent before the others.
+std::string summary_of(const json::object& box) {
+  const json::array &hosts = box.at("hosts").as_array(), &ranks = box.at("ranks").as_array();
+  std::string text;
+  double scarcest = 2;
+  for (const json::value& each : hosts) {
+    const json::object& host = each.as_object();
+    const double fraction = min_left(host) / std::max(1.0, host.at("memory_limit_bytes").to_number<double>());
+    if (fraction >= scarcest) continue;
+    scarcest = fraction;
+    text = tell_host(host);
+  }
+  const json::object* first = nullptr;
+  for (const json::value& each : ranks) {
+    const auto last = [](const json::object& rank) { return newest_of(rank, "seconds").value_or(0); };
+    if (first == nullptr || last(each.as_object()) < last(*first)) first = &each.as_object();
+  }
+  if (first == nullptr) return text;
+  const double silent_s = -newest_of(*first, "seconds").value_or(0);
+  const std::string name = fmt::format("rank {} on {}", first->at("rank").to_number<std::int64_t>(),
+                                       std::string_view(first->at("host").as_string()));
+  const std::string took = gigabytes(newest_of(*first, "resident_bytes").value_or(0));
+  if (silent_s < min_lead_s) return text + fmt::format("; {} had {}", name, took);
+  return text + fmt::format("; {} fell silent {:.0f} s before the others, with {}", name, silent_s, took);
+}
+
+json::array last_lines_of(store::Reader& reader, std::int64_t run, std::int64_t attempt) {
+  store::LogFilter filter;
+  filter.attempt = attempt;
+  filter.limit = last_lines;
+  filter.tail = true;
+  json::array lines;
+  for (const store::LogRow& line : store::read_logs(reader, run, filter).lines) lines.push_back(line_item(line));
+  return lines;
+}
+
+/// Whether ranks of the attempt report, by records or heartbeats: then its box tells of a silence that is over.
+bool reports(Service& service, const store::RunRow& run, std::int64_t attempt) {
+  if (service.control == nullptr || attempt != run.attempt) return false;
+  if (store::has_attempt(run.state) && wall_time_ms() - run.updated_ms < 1000 * fresh_s) return true;
+  const launch::Heartbeats& heartbeats = service.control->heartbeats();
+  const auto beats = heartbeats.of(run.id, attempt);
+  return store::has_attempt(run.state) &&
+         std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return heartbeats.age_s(beat) < fresh_s; });
+}
+
+}  // namespace
+
+http::Response list_ends(Service& service, const http::Request& request) {
+  auto reader = query_reader(service, request);
+  const store::RunRow run = require_run(*reader, request);
+  const auto attempts = store::list_attempts(*reader, run.number);
+  json::array items;
+  for (const store::BlackBoxRow& row : store::list_black_boxes(*reader, run.number)) {
+    const Result<json::value> box = parse_json(row.content);
+    if (!box.ok() || reports(service, run, row.attempt)) continue;
+    json::object item = box->as_object();
+    const auto attempt = std::find_if(attempts.begin(), attempts.end(),
+                                      [&](const store::AttemptRow& each) { return each.attempt == row.attempt; });
+    const bool known = attempt != attempts.end();
+    item["attempt"] = row.attempt;
+    item["ended_at"] = known ? time_or_null(attempt->ended_ms) : nullptr;
+    item["exit_code"] = known ? integer_or_null(attempt->exit_code) : nullptr;
+    item["cause"] = known ? attempt->cause : "";
+    item["sampled_until"] = format_rfc3339(row.until_ms);
+    item["summary"] = summary_of(box->as_object());
+    item["log"] = last_lines_of(*reader, run.number, row.attempt);
+    items.push_back(std::move(item));
   }
   return page_response(request, std::move(items), std::nullopt);
 }

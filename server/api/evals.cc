@@ -129,6 +129,7 @@ http::Response show_eval(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const auto eval = valid_id(id, 'e') ? store::find_eval(*reader, id) : std::nullopt;
   if (!eval) throw http::Problem(404, "eval_unknown", fmt::format("no eval '{}'", id));
+  require_reach(request, eval->run);
   return json_response(eval_item(*eval));
 }
 
@@ -190,6 +191,7 @@ http::Response compare_runs(Service& service, const http::Request& request) {
                         fmt::format("with: expected 1 to {} ids of runs, found {}", max_compared, others.size()));
   }
   auto reader = service.store.reader();
+  for (const std::string& id : others) require_reach(request, id);
   const ComparedRun baseline = compared_run(*reader, request.parameter("run"));
   json::array items;
   for (const std::string& id : others) {

@@ -61,6 +61,7 @@ Response list_ranks(Service& service, const Request& request);
 // control.cc
 Response list_transitions(Service& service, const Request& request);
 Response list_attempts(Service& service, const Request& request);
+Response list_ends(Service& service, const Request& request);
 
 // records.cc: responds once the records are stored, from the writer's thread
 void ingest_records(Service& service, const std::shared_ptr<const Request>& request, const http::Reply& reply);

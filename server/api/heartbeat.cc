@@ -110,11 +110,14 @@ launch::Beat read_beat(const http::Request& request) {
   beat.gpu = read_gpu(body);
   beat.memory_bytes = count("memory_bytes");
   beat.memory_available_bytes = count("memory_available_bytes");
+  beat.memory_limit_bytes = count("memory_limit_bytes");
+  beat.memory_left_bytes = count("memory_left_bytes");
   beat.disk_free_bytes = count("disk_free_bytes");
   beat.network_rx_bytes = count("network_rx_bytes");
   beat.network_tx_bytes = count("network_tx_bytes");
   beat.processors = count("processors");
   beat.load = body.number("load", 0, 1e9).value_or(0);
+  beat.temperature_celsius = body.number("temperature_celsius", -300, 1e4);
   beat.arrived = request.complete;
   return beat;  // ignore members of newer workers, which must not count as dead because of them
 }
@@ -144,6 +147,7 @@ json::object node_item(const launch::Node& node, const launch::Heartbeats& heart
           {"silent", age_s > fresh_s},
           {"processors", beat.processors},
           {"load", beat.load},
+          {"temperature_celsius", number_or_null(beat.temperature_celsius)},
           {"memory_bytes", beat.memory_bytes},
           {"memory_available_bytes", beat.memory_available_bytes},
           {"disk_free_bytes", beat.disk_free_bytes},
@@ -175,7 +179,8 @@ http::Response add_heartbeat(Service& service, const http::Request& request) {
         fmt::format("attempt {} of run {} is over; attempt {} is the newest", beat.attempt, run, order->attempt));
   }
   service.ranks.record(reporter.token, run, beat.rank, order->ranks);
-  control_of(service).heartbeats().record(run, beat, {.token = reporter.token, .ranks = order->ranks});
+  launch::ControlPlane& control = control_of(service);
+  if (control.heartbeats().record(run, beat, {.token = reporter.token, .ranks = order->ranks})) control.wake();
   if (service.alerts != nullptr) service.alerts->heard(run, beat.attempt, beat.rank, beat.host);
   json::array commands;
   if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {

@@ -33,6 +33,7 @@ std::set<std::string> topics_of(const http::Request& request) {
 
 http::Response stream_events(Service& service, const http::Request& request) {
   const std::string run = request.query_value("run").value_or("");
+  require_reach(request, run);
   if (!run.empty()) require_run_id(run);
   std::string after(request.header("last-event-id"));
   if (after.empty()) after = request.query_value("after").value_or("");
@@ -67,11 +68,15 @@ std::string shown_text(const std::string& text) {
   return text.substr(0, end) + fmt::format(" [{} more bytes]", text.size() - end);
 }
 
+}  // namespace
+
 json::object line_item(const store::LogRow& log) {
   return {{"line", log.line},       {"rank", log.rank},
           {"attempt", log.attempt}, {"time", format_rfc3339(log.time_ms)},
           {"level", log.level},     {"text", shown_text(log.text)}};
 }
+
+namespace {
 
 std::string text_line(const store::LogRow& log) {
   return fmt::format("{} [rank {}] {}: {}\n", format_rfc3339(log.time_ms), log.rank, log.level,

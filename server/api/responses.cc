@@ -56,6 +56,11 @@ http::Problem no_run(const std::string& id) {
   return {404, "run_unknown", fmt::format("no run '{}'", id)};
 }
 
+void require_reach(const http::Request& request, std::string_view run) {
+  if (!request.caller || request.caller->run.empty() || request.caller->run == run) return;
+  throw http::Problem(403, "run_forbidden", fmt::format("this token is for run {} alone", request.caller->run));
+}
+
 void require_run_id(const std::string& id) {
   if (!valid_id(id, 'r')) throw no_run(id);
 }

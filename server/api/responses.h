@@ -57,6 +57,8 @@ store::Readers::Lease query_reader(Service& service, const http::Request& reques
 
 /// The problem 404 for a run that does not exist.
 http::Problem no_run(const std::string& id);
+/// Throws Problem 403 if the request's token is for one run, and that is another one.
+void require_reach(const http::Request& request, std::string_view run);
 /// Throws no_run() if `id` cannot be the id of a run.
 void require_run_id(const std::string& id);
 /// The run with this id, or with the id in path parameter {run}. Throws Problem 404.
@@ -78,6 +80,7 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
 /// The same with the run's current health.
 json::object run_item(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms);
 json::object eval_item(const store::EvalRow& eval);
+json::object line_item(const store::LogRow& log);
 json::object checkpoint_item(const store::CheckpointRow& checkpoint);
 json::object artifact_item(const store::ArtifactRow& artifact);  // without its content
 

@@ -44,6 +44,7 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"GET", "/api/v1/nodes/{host}", Scope::read, show_node},
     {"GET", "/api/v1/runs/{run}/transitions", Scope::read, list_transitions},
     {"GET", "/api/v1/runs/{run}/attempts", Scope::read, list_attempts},
+    {"GET", "/api/v1/runs/{run}/ends", Scope::read, list_ends, {.lane = Lane::query}},
 
     {"POST", "/api/v1/runs/{run}/records", Scope::ingest, ingest_records, {.lane = Lane::ingest, .max_body_kib = 4096}},
     {"GET", "/api/v1/runs/{run}/metrics", Scope::read, list_metric_keys, {.lane = Lane::query}},
@@ -53,7 +54,7 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"GET", "/api/v1/runs/{run}/metrics.csv", Scope::read, export_steps, {.lane = Lane::query}},
     {"GET", "/api/v1/runs/{run}/evals", Scope::read, list_evals, {.lane = Lane::query}},
     {"POST", "/api/v1/runs/{run}/evals", Scope::ingest, add_eval, {.max_body_kib = 4096, .operators_too = true}},
-    {"GET", "/api/v1/evals/{eval}", Scope::read, show_eval},
+    {"GET", "/api/v1/evals/{eval}", Scope::read, show_eval, {.checks_run = true}},
     {"GET", "/api/v1/runs/{run}/comparison", Scope::read, compare_runs},
     {"GET", "/api/v1/runs/{run}/verdict", Scope::read, show_verdict, {.lane = Lane::query}},
     {"GET", "/api/v1/runs/{run}/report", Scope::read, show_report, {.lane = Lane::query}},
@@ -61,7 +62,7 @@ constexpr auto table = std::to_array<RouteEntry>({
 
     {"GET", "/api/v1/alert-rules", Scope::read, list_alert_rules},
     {"PUT", "/api/v1/alert-rules", Scope::operate, replace_alert_rules, {.max_body_kib = 64}},
-    {"GET", "/api/v1/alerts", Scope::read, list_alerts},
+    {"GET", "/api/v1/alerts", Scope::read, list_alerts, {.checks_run = true}},
     {"POST", "/api/v1/alerts/{alert}/ack", Scope::operate, acknowledge_alert, {.empty_body = true}},
     {"GET", "/api/v1/webhooks", Scope::admin, list_webhooks},
     {"POST", "/api/v1/webhooks", Scope::admin, create_webhook, {.max_body_kib = 64}},
@@ -97,11 +98,11 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"POST", "/api/v1/admin/backup", Scope::admin, start_backup, {.lane = Lane::query, .empty_body = true}},
     {"GET", "/api/v1/admin/backup", Scope::admin, show_backup},
     {"GET", "/api/v1/runs/{run}/logs", Scope::read, list_logs, {.lane = Lane::query}},
-    {"GET", "/api/v1/events", Scope::read, stream_events},
+    {"GET", "/api/v1/events", Scope::read, stream_events, {.checks_run = true}},
 
     {"GET", "/api/v1/tokens", Scope::admin, list_tokens},
     {"POST", "/api/v1/tokens", Scope::admin, create_token, {.max_body_kib = 4}},
-    {"GET", "/api/v1/tokens/self", Scope::read, show_own_token},
+    {"GET", "/api/v1/tokens/self", Scope::read, show_own_token, {.checks_run = true}},
     {"DELETE", "/api/v1/tokens/{token}", Scope::admin, delete_token},
     {"GET", "/api/v1/audit", Scope::admin, list_audit, {.lane = Lane::query}},
     {"GET", "/api/v1/audit.jsonl", Scope::admin, export_audit, {.lane = Lane::query}},
@@ -132,6 +133,7 @@ http::Route make_route(Service& service, const Contract& contract, const RouteEn
   route.vital = options.vital;
   route.loopback_without_token = options.loopback_without_token;
   route.operators_too = options.operators_too;
+  route.checks_run = options.checks_run;
   route.produces = contract.answer_types(route.method, route.path);
   route.query_names = contract.query_names(route.method, route.path);
   route.handler = telemetry::metered(service.meter, route, bind(service, entry));

@@ -26,6 +26,7 @@ struct RouteOptions {
   bool empty_body = false;  // the body must be absent or {}: any other is refused with 400
   CachedAnswer from_cache = nullptr;
   bool on_io_thread = false, vital = false, loopback_without_token = false, operators_too = false;
+  bool checks_run = false;
 };
 
 /// One operation of openapi.yaml.

@@ -24,7 +24,7 @@ struct Caller {
   std::string token;  // token id, t_…
   std::string name;
   Scope scope = Scope::none;
-  std::string run;         // id of the only run it may write to; empty: any
+  std::string run;         // id of the only run it may write to, or with scope read may read; empty: any
   std::string run_prefix;  // required name prefix of runs it may report for; empty: any
 };
 

@@ -222,7 +222,9 @@ std::optional<Problem> Admission::check_token(Request& request, const Route& rou
   }
   const Caller& caller = *request.caller;
   const auto run = request.parameters.find("run");
-  const bool other_run = !caller.run.empty() && (run == request.parameters.end() || run->second != caller.run);
+  const bool named = run != request.parameters.end();
+  const bool left_to_handler = !named && route.checks_run && caller.scope == Scope::read;
+  const bool other_run = !caller.run.empty() && !left_to_handler && (!named || run->second != caller.run);
   const bool operates = route.operators_too && covers(caller.scope, Scope::operate);
   if ((operates || covers(caller.scope, route.scope)) && !other_run) return std::nullopt;
   const std::string needed(name_of(route.scope));

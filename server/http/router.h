@@ -33,6 +33,7 @@ struct Route {
   bool vital = false;                      // also answered when all connections are taken
   bool loopback_without_token = false;     // AdmissionOptions::open_metrics applies
   bool operators_too = false;              // tokens of scope `operate` suffice, too
+  bool checks_run = false;                 // the handler itself refuses readers of one run what is another's
   CacheHandler from_cache = nullptr;       // called before the handler; may be absent
   std::vector<std::string> produces = {};  // media types of its responses; empty: Accept headers are ignored
   std::optional<std::vector<std::string>> query_names =

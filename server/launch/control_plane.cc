@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -63,6 +64,8 @@ void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, con
 namespace {
 
 constexpr auto after_a_failure = std::chrono::milliseconds(200);
+constexpr auto seems_over = std::chrono::seconds(5);  // several heartbeats are missing
+constexpr std::chrono::milliseconds between_looks_for_ends = std::chrono::seconds(2);
 constexpr auto between_purges = std::chrono::hours(1);
 
 }  // namespace
@@ -181,6 +184,7 @@ void ControlPlane::loop() {
       const Suspending suspend = suspend_wish();
       if (suspend != Suspending::no) supervisor.suspend_runs(suspend == Suspending::all);
       pause = supervisor.tick();
+      store_black_boxes(seems_over);
       if (suspend != Suspending::no) note_suspended(supervisor.is_suspending());
       if (SteadyClock::now() >= next_purge) {
         next_purge = SteadyClock::now() + between_purges;
@@ -189,11 +193,25 @@ void ControlPlane::loop() {
     } catch (const std::exception& failure) {  // e.g. a full disk; the next tick may succeed
       spdlog::error("supervisor: {}", failure.what());
     }
+    if (heartbeats_.awaits_ends()) pause = std::min(pause, between_looks_for_ends);
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, pause, [&] { return stopping_ || woken_; });
     woken_ = false;
-    if (stopping_) return;
+    if (stopping_) break;
   }
+  try {
+    store_black_boxes(std::chrono::seconds(0));  // the next server has heard nothing of this minute
+  } catch (const std::exception& failure) {
+    spdlog::error("supervisor: {}", failure.what());
+  }
+}
+
+void ControlPlane::store_black_boxes(std::chrono::seconds silence) {
+  const auto ended = heartbeats_.take_ended(silence);
+  if (ended.empty()) return;
+  store_.write([&](store::Database& database) {
+    for (const BlackBox& box : ended) store::put_black_box(database, box.run, heartbeats_.row_of(box));
+  });
 }
 
 void ControlPlane::suspend_runs(bool all) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -93,6 +94,8 @@ class ControlPlane {
   enum class Suspending { no, beside_server, all };
 
   void loop();
+  /// Stores the last minute of attempts whose ranks have all been silent for `silence`.
+  void store_black_boxes(std::chrono::seconds silence);
   /// Compares this start with the last server's end.
   Absence find_absence();
   Suspending suspend_wish();

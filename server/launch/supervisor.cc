@@ -112,13 +112,10 @@ void Supervisor::supervise_all(const std::vector<store::LaunchRow>& runs,
   }
 }
 
-bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) const {
-  const auto running = running_.find(run.profile);
-  return running == running_.end() || running->second < profile.max_running;
-}
-
 void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
-  if (!has_room(run, profile)) return;
+  if (const auto running = running_.find(run.profile); running != running_.end()) {
+    if (running->second >= profile.max_running) return;
+  }
   const auto chosen = hosts_.choose(profile, run.world_size, needs_power_of_two(run.config), now_);
   if (!chosen) return;
   Launcher& launcher = *parts_.launchers.at(profile.launcher);
@@ -381,6 +378,8 @@ void Supervisor::finish(const store::LaunchRow& row, const Profile& profile, con
   }
   fence_folder(run);
   const auto after = parts_.store.write([&](store::Database& database) {
+    const auto box = parts_.heartbeats.black_box(run.id, run.attempt);
+    if (box) store::put_black_box(database, run.id, parts_.heartbeats.row_of(*box));
     return store::end_attempt(database, {run.id, run.attempt, status.exit_code, end.event, end.cause, "supervisor"},
                               wall_time_ms());
   });

@@ -67,7 +67,6 @@ class Supervisor {
 
   /// Starts a queued run if its profile has room and hosts are free.
   void start(const store::LaunchRow& run, const Profile& profile);
-  bool has_room(const store::LaunchRow& run, const Profile& profile) const;
 
   /// The watch over the run's current attempt. An earlier server process started an attempt without a watch.
   AttemptWatch& watch_of(const store::LaunchRow& run);

@@ -64,7 +64,7 @@ bool remove_token(Database& writer, std::string_view id) {
 }
 
 void remove_run_tokens(Database& writer, std::string_view run) {
-  auto remove = writer.prepare("DELETE FROM tokens WHERE run = ?1 AND run <> ''");
+  auto remove = writer.prepare("DELETE FROM tokens WHERE run = ?1 AND run <> '' AND scope = 'ingest'");
   remove.bind(run).run();
 }
 

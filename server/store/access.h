@@ -19,7 +19,7 @@ struct TokenRow {
   std::string id, name;     // t_…
   std::string hash;         // SHA-256 of the secret; the secret is not stored
   std::string scope;        // read, ingest, operate or admin
-  std::string run;          // id of the only run it may write to; empty: any
+  std::string run;          // id of the only run it may write to, or with scope read may read; empty: any
   std::string created_by;
   std::int64_t created_ms = 0;
   std::optional<std::int64_t> expires_ms, used_ms;
@@ -33,7 +33,7 @@ std::vector<TokenRow> list_tokens(Reader& reader);
 std::int64_t add_token(Database& writer, const TokenRow& token);
 /// Returns false if the id is unknown.
 bool remove_token(Database& writer, std::string_view id);
-/// Removes the tokens bound to this run.
+/// Removes the tokens that report for this run alone. Those that read it stay.
 void remove_run_tokens(Database& writer, std::string_view run);
 /// Stores the time of last use of each token, given as (id, ms since 1970).
 void mark_tokens_used(Database& writer, std::span<const std::pair<std::string, std::int64_t>> uses);

@@ -150,6 +150,13 @@ void visit_columns(Row& attempt, Column&& column) {
          attempt.first_update);
 }
 
+template <const_or_not<BlackBoxRow> Row, class Column>
+void visit_columns(Row& box, Column&& column) {
+  column("attempt", box.attempt);
+  column("until_ms", box.until_ms);
+  column("content", box.content);
+}
+
 namespace {
 
 /// Runs with their launch and their current attempt, where they have them.
@@ -239,6 +246,21 @@ std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, s
   return after;
 }
 
+void put_black_box(Database& database, const std::string& run, const BlackBoxRow& box) {
+  database
+      .prepare(
+          "INSERT OR REPLACE INTO black_boxes(run, attempt, until_ms, content) SELECT run, ?, ?, ? FROM runs WHERE id "
+          "= ?")
+      .bind(box.attempt, box.until_ms, box.content, run)
+      .run();
+  database
+      .prepare(
+          "DELETE FROM black_boxes WHERE run = (SELECT run FROM runs WHERE id = ?1) AND attempt <= (SELECT b.attempt "
+          "FROM black_boxes b JOIN runs r ON r.run = b.run WHERE r.id = ?1 ORDER BY b.attempt DESC LIMIT 1 OFFSET ?2)")
+      .bind(run, max_black_boxes)
+      .run();
+}
+
 std::vector<LaunchRow> active_launches(Reader& reader) {
   static const std::string sql = select_launches(
       "l.run IS NOT NULL AND state IN ('queued', 'launching', 'running', 'stopping', 'restarting', 'suspended', "
@@ -263,6 +285,11 @@ std::pair<Outcome, std::string> find_outcome(Reader& reader, std::int64_t run, s
 std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run) {
   static const std::string sql = select<AttemptRow>("FROM attempts WHERE run = ? ORDER BY attempt");
   return reader.database.prepare(sql).bind(run).all<AttemptRow>();
+}
+
+std::vector<BlackBoxRow> list_black_boxes(Reader& reader, std::int64_t run) {
+  static const std::string sql = select<BlackBoxRow>("FROM black_boxes WHERE run = ? ORDER BY attempt DESC");
+  return reader.database.prepare(sql).bind(run).all<BlackBoxRow>();
 }
 
 bool has_steps(Reader& reader, std::int64_t run, std::int64_t attempt) {

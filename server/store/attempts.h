@@ -113,6 +113,12 @@ struct AttemptRow {
   std::optional<std::int64_t> first_update;  // of rank 0; nothing before it
 };
 
+/// The last minute of an attempt.
+struct BlackBoxRow {
+  std::int64_t attempt = 0, until_ms = 0;  // newest sample, by the server's clock
+  std::string content;                     // JSON, as launch::to_json() makes it
+};
+
 /// Starts a new attempt, with run.world_size ranks, of a queued, restarting or suspended run. Returns its number, or
 /// nothing if the run is in another state.
 std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
@@ -133,6 +139,10 @@ void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt);
 /// Ends and fences an attempt, now or when its ranks have reported its outcome. A fault followed by another attempt
 /// counts as a restart. Returns the run's new state, or nothing if its state does not allow the event.
 std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms);
+/// Stores the last minute of an attempt in place of an earlier one, and removes those of all but the run's newest
+/// max_black_boxes attempts. Does nothing if the run is unknown.
+void put_black_box(Database& database, const std::string& run, const BlackBoxRow& box);
+inline constexpr std::int64_t max_black_boxes = 20;
 
 /// Unfinished runs started by the server, in queue order.
 std::vector<LaunchRow> active_launches(Reader& reader);
@@ -143,6 +153,8 @@ std::vector<LaunchRow> ending_externals(Reader& reader);
 std::pair<Outcome, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
 /// Oldest first.
 std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run);
+/// Newest attempt first.
+std::vector<BlackBoxRow> list_black_boxes(Reader& reader, std::int64_t run);
 /// True if rank 0 has reported an update of this attempt.
 bool has_steps(Reader& reader, std::int64_t run, std::int64_t attempt);
 /// The run's folder if the server started it; otherwise empty.

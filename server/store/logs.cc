@@ -149,7 +149,8 @@ class LogScan {
   }
 
   bool matches(const LogLine& line) const {
-    return (!filter_.rank || line.rank == *filter_.rank) && (filter_.level.empty() || line.level == filter_.level) &&
+    return (!filter_.rank || line.rank == *filter_.rank) && (!filter_.attempt || line.attempt == *filter_.attempt) &&
+           (filter_.level.empty() || line.level == filter_.level) &&
            (filter_.text.empty() || line.text.find(filter_.text) != std::string_view::npos);
   }
 

@@ -87,7 +87,7 @@ struct LogRow {
 
 /// Selects lines of a log: the first after number `after`, or the last ones with `tail`.
 struct LogFilter {
-  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> rank, attempt;
   std::string level, text;
   std::int64_t after = 0, limit = 200;
   std::size_t max_bytes = 768 << 10;  // of text

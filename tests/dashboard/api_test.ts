@@ -63,8 +63,13 @@ describe('the token in a link', () => {
   it('is taken out, and the rest of the address stays', () => {
     expect(splitToken('#token=abc-1')).toEqual({ token: 'abc-1', rest: '' });
     expect(splitToken('#token=a%2Bb&/runs/r_1?x=wall')).toEqual({ token: 'a+b', rest: '#/runs/r_1?x=wall' });
-    expect(splitToken('#/runs/r_1?x=wall&token=abc')).toEqual({ token: 'abc', rest: '#/runs/r_1?x=wall' });
-    expect(splitToken('#/runs?token=abc')).toEqual({ token: 'abc', rest: '#/runs' });
+    expect(splitToken('#/runs/r_1?x=wall&token=abc')).toEqual({
+      token: 'abc',
+      rest: '#/runs/r_1?x=wall',
+      shared: false,
+    });
+    expect(splitToken('#/runs?token=abc')).toEqual({ token: 'abc', rest: '#/runs', shared: false });
+    expect(splitToken('#/runs/r_1?share=abc')).toEqual({ token: 'abc', rest: '#/runs/r_1', shared: true });
     expect(splitToken('#token=cut%2')).toEqual({ token: 'cut%2', rest: '' });
   });
   it('is not seen where there is none', () => {

@@ -28,6 +28,7 @@ import {
   checkChoice,
   checkColumns,
   checkEdit,
+  checkEnd,
   checkKeys,
   checkList,
   checkNotify,
@@ -574,6 +575,7 @@ async function main() {
     await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));
     await part('looks', () => checkLooks(page, server, run, [old, third]));
+    await part('the last minute', () => checkEnd(page, context, server, third, options));
     await part('alerts', () => checkAlerts(page, server, options));
     await part('live charts', () => checkLiveCharts(page, server, run, 8));
     await openRun(page, server, run);

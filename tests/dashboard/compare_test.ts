@@ -1,4 +1,5 @@
 import type { Evaluation, MetricKey } from '../../server/dashboard/src/api/types';
+import { axesOf, type Point, roundTicks, scaleOf, settingCharts } from '../../server/dashboard/src/views/compare_axes';
 import { comparisonRows } from '../../server/dashboard/src/data/export';
 import { evalsOf, ofOneSet } from '../../server/dashboard/src/data/runs';
 import { formatOf, isEval } from '../../server/dashboard/src/lib/format';
@@ -299,5 +300,44 @@ describe('the chance to be the best', () => {
         true,
       ),
     ).toEqual([null, null]);
+  });
+});
+
+describe('the score over settings', () => {
+  const point = (lr: string, preset: string, mean: number | null): Point => ({
+    lane: {
+      label: `lr ${lr}`,
+      color: 'blue',
+      values: new Map([...(lr ? [['lr', lr] as const] : []), ['preset', preset]]),
+    },
+    score: { count: 2, mean, spread: 0.1 },
+  });
+  it('stands by size, by the logarithm where numbers lie far apart, or evenly', () => {
+    const linear = scaleOf(['0.3', '0.1', '0.2', '0.1']);
+    expect([linear.kind, linear.ticks]).toEqual(['linear', ['0.1', '0.2', '0.3']]);
+    expect(linear.at('0.2')).toBeCloseTo(0.5);
+    const log = scaleOf(['1e-5', '0.001', '1e-4']);
+    expect(log.kind).toBe('log');
+    expect(log.at('1e-4')).toBeCloseTo(0.5);
+    expect(scaleOf(['0', '100']).kind).toBe('linear');
+    const named = scaleOf(['small', 'base', '3']);
+    expect([named.kind, named.at('3'), named.at('small')]).toEqual(['named', 0, 1]);
+    expect(scaleOf(['7', '7']).at('7')).toBe(0.5);
+  });
+  it('has round ticks', () => {
+    const read = (low: number, high: number): string[] => roundTicks(low, high).map((tick) => tick.toPrecision(3));
+    expect(read(1.18, 1.59)).toEqual(['1.20', '1.30', '1.40', '1.50']);
+    expect(read(18.2, 31)).toEqual(['20.0', '25.0', '30.0']);
+    expect(read(-0.9, 0.9).length).toBe(3);
+  });
+  it('has axes of the settings that all have', () => {
+    expect(axesOf([point('1', 'a', 1), point('2', 'b', 2)])).toEqual(['lr', 'preset']);
+    expect(axesOf([point('', 'a', 1), point('2', 'b', 2)])).toEqual(['preset']);
+    expect(axesOf([point('–', 'a', 1), point('2', 'b', 2)])).toEqual(['preset']);
+    expect(axesOf([])).toEqual([]);
+  });
+  it('is not drawn of fewer than two scores', () => {
+    const look = { title: 'sacreBLEU', score: 'sacrebleu', key: '' };
+    expect(settingCharts([point('1', 'a', 1), point('2', 'b', null)], look, () => undefined)).toBeNull();
   });
 });

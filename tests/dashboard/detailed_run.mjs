@@ -466,12 +466,12 @@ export class DetailedRun {
     });
   }
 
-  /// A heartbeat of rank 0; the commands in the answer.
-  async beat(traceDone) {
+  /// A heartbeat of rank 0, with `more` members; the commands in the answer.
+  async beat(traceDone, more = {}) {
     const response = await fetch(`${this.server}/api/v1/runs/${this.id}/heartbeat`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) },
-      body: JSON.stringify({ attempt: this.attempt, rank: 0, host: this.hosts[0], trace_done: traceDone }),
+      body: JSON.stringify({ attempt: this.attempt, rank: 0, host: this.hosts[0], trace_done: traceDone, ...more }),
     });
     if (!response.ok) throw new Error(`heartbeat: ${response.status} ${await response.text()}`);
     return (await response.json()).commands;

@@ -1,3 +1,5 @@
+import { pointsOf } from '../../server/dashboard/src/views/run_ends';
+import { shareLink } from '../../server/dashboard/src/views/run_share';
 import {
   cellText,
   cellValue,
@@ -343,5 +345,20 @@ describe('The settings of a prediction', () => {
     expect(link.slice(0, 3).map(({ text }) => text)).toEqual(['1 Gbit/s', 'as it is: 1.8 Gbit/s', '2 Gbit/s']);
     const free = stopsOf(slider('link_gbit'), { ...own, link_gbit: null });
     expect(free.at(-1)).toEqual({ value: '', text: 'as it is' });
+  });
+});
+
+describe('the last minute before an end', () => {
+  it('ends at the right, with gaps where a value is missing', () => {
+    expect(pointsOf([-60, -30, 0], [0, 8, 16], 16)).toBe('0.0,25.0 80.0,13.0 160.0,1.0');
+    expect(pointsOf([-60, -30, 0], [0, null, 32], 16)).toBe('0.0,25.0 160.0,1.0');
+    expect(pointsOf([0], [0], 0)).toBe('160.0,25.0');
+  });
+});
+
+describe('a link to one run', () => {
+  it('has its token behind the #, and opens the run', () => {
+    const link = shareLink('https://host/babelring/', 'r_1', 'bbr_x');
+    expect(link).toBe('https://host/babelring/#/runs/r_1?share=bbr_x');
   });
 });

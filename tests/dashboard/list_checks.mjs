@@ -1,7 +1,7 @@
 // Checks of the list of runs in a browser: search, sort, columns, keys, notifications. browser_test.mjs calls them.
 import { strict as assert } from 'node:assert';
 import { createServer } from 'node:http';
-import { checkAxe, shoot, titled, until } from './harness.mjs';
+import { checkAxe, checkWidth, openTab, shoot, titled, until } from './harness.mjs';
 
 const names = (page) => page.locator('.runs tbody a').allInnerTexts();
 const heads = (page) => page.locator('.runs thead th').allInnerTexts();
@@ -235,6 +235,77 @@ export async function checkAlerts(page, server, options) {
   await button.waitFor({ state: 'detached' });
   await checkAway(page, options);
   await checkWebhooks(page, options);
+}
+
+/// The last minute of a run whose ranks were killed, in its report, which is then shared by a link.
+export async function checkEnd(page, context, server, run, options) {
+  const host = { processors: 8, memory_bytes: 16e9, memory_limit_bytes: 16e9, temperature_celsius: 71 };
+  for (let second = 0; second < 5; second += 1) {
+    const used = { memory_left_bytes: 4e9 - second * 0.9e9, resident_bytes: 9e9 + second * 0.7e9, load: 5 + second };
+    for (const rank of [0, 1]) await run.beat(undefined, { rank, update: 230, ...host, ...used });
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+  const path = `${server.address}/api/v1/runs/${run.id}/ends`;
+  const headers = { Authorization: `Bearer ${server.token}` };
+  await until('the last minute', async () => (await (await fetch(path, { headers })).json()).items.length === 1);
+  await page.goto(`${server.address}/#/runs/${run.id}?tab=report`);
+  const end = page.locator('details', { hasText: 'the last minute before' });
+  await end.locator('svg').first().waitFor();
+  const text = await end.innerText();
+  assert.match(text, /Attempt 1, the last minute before \d\d:\d\d:\d\d/);
+  assert.match(
+    text,
+    /memory ran out on alder: 0\.4 GB of 16\.0 GB free, load 9\.0 on 8 processors, 71 °C; rank 0 on alder had 11\.8 GB/,
+  );
+  for (const row of [
+    /memory left of 16\.0 GB\s+400 MB\s+400 MB – 4\.00 GB/,
+    /load\s+9\.00/,
+    /71 °C/,
+    /rank 1 on alder: memory/,
+  ])
+    assert.match(text, row);
+  await checkAxe(page, 'the last minute before an end');
+  await shoot(options, page, 'end');
+  await page.setViewportSize({ width: 360, height: 740 });
+  await checkWidth(page, 'the last minute before an end');
+  await shoot(options, page, 'end-360');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const { name } = await (await fetch(`${server.address}/api/v1/runs/${run.id}`, { headers })).json();
+  await checkShare(page, context, server, { id: run.id, name }, options);
+}
+
+/// A link that shows one run in a tab of its own, until it is revoked; the reader's own token stays.
+async function checkShare(page, context, server, run, options) {
+  await page.goto(`${server.address}/#/runs/${run.id}?tab=report`);
+  await page.getByRole('button', { name: 'Share a link …' }).click();
+  await checkAxe(page, 'a question about a link');
+  await page.locator('dialog').getByRole('button', { name: 'Make a link' }).click();
+  const link = await page.locator('dialog code.secret').innerText();
+  assert.match(link, new RegExp(`^http.*/#/runs/${run.id}\\?share=bbr_[\\w-]{43}$`));
+  await checkAxe(page, 'a link to a run');
+  await shoot(options, page, 'share');
+  await page.getByRole('button', { name: 'Done' }).click();
+  const guest = await context.newPage();
+  await guest.goto(link);
+  await guest.getByRole('heading', { name: run.name }).waitFor();
+  await openTab(guest, 'Charts');
+  await guest.locator('.chart canvas').first().waitFor();
+  assert.ok(!guest.url().includes('bbr_'), 'the address has no token any more');
+  await shoot(options, guest, 'shared');
+  await openTab(guest, 'Report');
+  await guest.getByRole('button', { name: 'Make it again' }).waitFor();
+  assert.equal(await guest.getByRole('button', { name: 'Share a link …' }).count(), 0);
+  const headers = { Authorization: `Bearer ${link.split('share=')[1]}` };
+  assert.equal((await fetch(`${server.address}/api/v1/runs`, { headers })).status, 403);
+  await page.goto(`${server.address}/#/tokens`);
+  await page.getByRole('button', { name: `Revoke link to ${run.name}` }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Revoke' }).click();
+  await page.getByText('is revoked.').waitFor();
+  await guest.goto(link);
+  await guest.getByRole('heading', { name: /Log in/i }).waitFor();
+  await guest.close();
+  await page.goto(`${server.address}/#/runs`);
+  await page.locator('.runs tbody a').first().waitFor();
 }
 
 /// The failed run needs a look, with the last lines of its log, until the reader has seen it.

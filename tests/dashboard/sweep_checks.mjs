@@ -126,6 +126,18 @@ export async function checkSweepComparison(page, server, options) {
       /This one: .*width 128 · lr 1e-3 · validation loss 1\.197 ± 0\.020 of 3 seeds; 9\d % chance to be the best/,
     )
     .waitFor();
+  const drawings = page.locator('.sweep-chart');
+  await until('two drawings of the score', async () => (await drawings.count()) === 2);
+  assert.equal(await drawings.nth(0).locator('circle').count(), 8);
+  assert.equal(await drawings.nth(1).locator('path').count(), 8);
+  assert.match(
+    await drawings.nth(0).locator('title').first().textContent(),
+    /^width 128 · lr 1e-3: Validation loss 1\.197 ± 0\.020 over 3 seeds$/,
+  );
+  await page.getByText('Validation loss over width; strokes').waitFor();
+  await page.getByLabel('Over', { exact: true }).selectOption({ label: 'lr' });
+  await page.getByText('Validation loss over lr; strokes').waitFor();
+  assert.match(page.url(), /over=/);
   await page.evaluate(() => scrollTo(0, 1200));
   const legend = page.locator('.compare-legend');
   await until('the legend stays in sight', async () => Math.abs((await legend.boundingBox()).y) < 2);

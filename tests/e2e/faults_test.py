@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 from cases import SystemTest
-from system import MPIRUN, children, wait_ended, wait_for
+from system import MPIRUN, Server, children, wait_ended, wait_for
 
 STARTS_MPIRUN = Path(__file__).resolve().parents[2] / "deploy/babelring-mpirun"
 LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
@@ -25,6 +25,30 @@ class FaultsTest(SystemTest):
         self.assertNotEqual(run.wait(), 0)
         wait_ended(pids)
         self.assertRegex(run.text(), r"rank 1\b.*|process rank 1 ")
+
+    def test_a_killed_rank_of_a_run_started_by_hand_leaves_its_last_seconds(self) -> None:
+        server = self.server()
+        run = self.start_run(server=server.address, overrides=LONG)
+        pids = self.wait_steps(run)
+        wait_for("the run", lambda: server.get("/api/v1/runs")["items"])
+        path = f"/api/v1/runs/{server.first_run()}/ends"
+        wait_for("a heartbeat of each rank", lambda: len(self.heard_ranks(server)) == 2)
+        os.kill(pids[1], signal.SIGKILL)
+        self.assertNotEqual(run.wait(), 0)
+        end = wait_for("the last minute", lambda: server.get(path)["items"])[0]
+        self.assertEqual(end["attempt"], 1)
+        self.assertRegex(end["summary"], r" GB of .* free.*, load .*; rank \d on ")
+        self.assertEqual([rank["rank"] for rank in end["ranks"]], [0, 1])
+        for rank in end["ranks"]:
+            self.assertGreater(rank["resident_bytes"][-1], 1_000_000)
+            self.assertEqual(len(rank["seconds"]), len(rank["resident_bytes"]))
+        self.assertTrue(any("update" in line["text"] for line in end["log"]), end["log"])
+
+    @staticmethod
+    def heard_ranks(server: Server) -> list[dict]:
+        """The ranks of which a heartbeat came."""
+        ranks = server.get(f"/api/v1/runs/{server.first_run()}/ranks")["items"]
+        return [rank for rank in ranks if rank["resident_bytes"]]
 
     def test_stopped_rank_ends_all_within_the_deadline(self) -> None:
         run = self.start_run(ranks=2, overrides=[*LONG, "communication.deadline_s=10"])

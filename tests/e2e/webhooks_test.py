@@ -148,10 +148,17 @@ class WebhooksTest(ControlTest):
             "changes of state",
             "running → failed",
             "attempts",
+            "the last minute of attempt 1, until ",
+            "free memory of ",
         ):
             self.assertIn(line, told)
         why = json.loads(self.nmt("run", "why", run, "--json"))
-        self.assertEqual(set(why), {"run", "verdict", "alerts", "transitions", "attempts", "log"})
+        self.assertEqual(set(why), {"run", "verdict", "alerts", "transitions", "attempts", "ends", "log"})
+        end = why["ends"][0]
+        self.assertIn("killed by signal 9", end["cause"])
+        self.assertEqual([rank["rank"] for rank in end["ranks"]], [0, 1])
+        self.assertGreater(end["ranks"][1]["resident_bytes"][-1], 1_000_000)
+        self.assertGreater(end["hosts"][0]["memory_left_bytes"][-1], 1_000_000)
         self.assertEqual([alert["kind"] for alert in why["alerts"]], ["failed"])
         self.assertEqual(why["transitions"][-1]["to"], "failed")
 

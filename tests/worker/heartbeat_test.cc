@@ -54,6 +54,31 @@ TEST(Heartbeat, ReportsProcessHostAndGpu) {
   EXPECT_FALSE(next_heartbeat(server).contains("gpu")) << "nothing is known of it any more";
 }
 
+TEST(Heartbeat, ReadsTheHottestSensorOfAProcessor) {
+  std::string name = std::filesystem::temp_directory_path() / "babelring-sensors-XXXXXX";
+  const std::filesystem::path sensors = mkdtemp(name.data());
+  EXPECT_FALSE(read_temperature(sensors)) << "a virtual machine";
+  const auto put = [&](const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((sensors / file).parent_path());
+    write_file_atomically(sensors / file, text);
+  };
+  put("thermal/thermal_zone0/temp", "41000\n");
+  put("thermal/thermal_zone1/temp", "-274000\n");  // broken
+  put("thermal/cooling_device0/temp", "99000\n");
+  EXPECT_EQ(read_temperature(sensors), 41);
+  put("hwmon/hwmon0/name", "nvme\n");
+  put("hwmon/hwmon0/temp1_input", "80000\n");
+  put("hwmon/hwmon1/name", "coretemp\n");
+  put("hwmon/hwmon1/temp1_input", "65500\n");
+  put("hwmon/hwmon1/temp2_input", "71250\n");
+  put("hwmon/hwmon1/temp2_max", "100000\n");
+  EXPECT_EQ(read_temperature(sensors), 71.25);
+  std::filesystem::remove_all(sensors);
+  const HostState host = read_host_state("/");
+  EXPECT_GT(host.memory_left_bytes, 0);
+  EXPECT_LE(host.memory_limit_bytes, host.memory_bytes);
+}
+
 TEST(Heartbeat, PassesOnARequestForATrace) {
   Ledger ledger;
   TestServer server(ledger, [](int request) {

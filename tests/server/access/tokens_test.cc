@@ -154,7 +154,8 @@ TEST_F(TokensTest, RefuseInvalidRequests) {
   check(R"({"name":"","scope":"read"})", "/name");
   check(R"({"name":"x","scope":"root"})", "/scope");
   check(R"({"name":"x","scope":7})", "/scope");
-  check(R"({"name":"x","scope":"read","run":"r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"})", "/run");
+  check(R"({"name":"x","scope":"read","run":"r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"})", "/expires_in_seconds");
+  check(R"({"name":"x","scope":"operate","run":"r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E","expires_in_seconds":9})", "/run");
   check(R"({"name":"x","scope":"ingest","run":"../x"})", "/run");
   check(R"({"name":"x","scope":"ingest"})", "/run");
   check(R"({"name":"x","scope":"ingest","any_run":false})", "/run");

@@ -89,6 +89,34 @@ TEST_F(ControlTest, DoesNotSuperviseARunStartedByHand) {
   EXPECT_EQ(get(path + "/attempts").at("items").at(0).at("launcher"), "external");
 }
 
+TEST_F(ControlTest, TellsTheLastMinuteBeforeAnEnd) {
+  testing::put(server.store(),
+               {testing::step_record(1, 1), testing::record_of(LogRecord{.level = "error", .text = "out"}, 2)});
+  const std::string run = testing::run_id, path = "/api/v1/runs/" + run + "/ends";
+  EXPECT_EQ(to_text(get(path)), R"({"items":[],"next_cursor":null})");
+  const std::string host =
+      R"(, "processors": 4, "memory_bytes": 16000000000, "memory_limit_bytes": 8000000000, "load": 3.5)";
+  EXPECT_EQ(beat(run, 1, 0, host + R"(, "memory_left_bytes": 300000000, "resident_bytes": 7100000000)").status, 200);
+  EXPECT_EQ(beat(run, 1, 0, R"(, "temperature_celsius": "hot")").status, 400);
+  EXPECT_TRUE(get(path).at("items").as_array().empty()) << "it reports";
+  EXPECT_EQ(beat(run, 2, 0, R"(, "temperature_celsius": 51.5)").status, 200) << "started again by hand";
+  launch::Heartbeats& heartbeats = server.service().control->heartbeats();
+  server.store().write([&](store::Database& database) {  // as the supervisor's thread does, which tests do not start
+    for (const launch::BlackBox& box : heartbeats.take_ended(std::chrono::hours(1))) {
+      store::put_black_box(database, box.run, heartbeats.row_of(box));
+    }
+  });
+  ASSERT_EQ(get(path).at("items").as_array().size(), 1U);
+  const json::value end = get(path).at("items").at(0);
+  EXPECT_EQ(end.at("attempt"), 1);
+  EXPECT_EQ(end.at("summary"),
+            "memory ran out on hostA: 0.3 GB of 8.0 GB free, load 3.5 on 4 processors; rank 0 on hostA had 7.1 GB");
+  EXPECT_EQ(end.at("ranks").at(0).at("rank"), 0);
+  EXPECT_EQ(end.at("log").at(0).at("text"), "out");
+  EXPECT_EQ(get("/api/v1/nodes/hostA").at("temperature_celsius"), 51.5);
+  EXPECT_EQ(code(send("GET", "/api/v1/runs/r_00000000000000000000000000/ends", "")), "run_unknown");
+}
+
 TEST_F(ControlTest, AHeartbeatAnnouncesANewerAttemptBeforeItsRecords) {
   testing::put(server.store(), {testing::step_record(1, 1)});
   const std::string run = testing::run_id, path = "/api/v1/runs/" + run;

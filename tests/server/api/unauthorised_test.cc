@@ -194,6 +194,54 @@ TEST_F(UnauthorisedTest, NobodyDoesWhatTheirTokenDoesNotAllow) {
   EXPECT_EQ(noted, refused_writes);
 }
 
+TEST_F(UnauthorisedTest, ALinkToOneRunReadsThatRunAlone) {
+  auto& book = server.service().tokens;
+  const auto reader_of = [&](const std::string& run) {
+    const std::string body =
+        R"({"name": "link", "scope": "read", "run": ")" + run + R"(", "expires_in_seconds": 3600})";
+    const auto made = Client(server.port()).request("POST", "/api/v1/tokens", body);
+    EXPECT_EQ(made.status, 201) << made.body;
+    return std::string(parse_json(made.body)->at("secret").as_string());
+  };
+  std::string other_run = testing::run_id;
+  other_run.back() = 'F';
+  const std::string own = reader_of(testing::run_id), other = reader_of(other_run);
+  int shown = 0;
+  for (const Operation& operation : operations) {
+    SCOPED_TRACE(operation.method + " " + operation.path);
+    if (operation.scope == Scope::none) continue;
+    const bool self = operation.route == "/api/v1/tokens/self", eval = operation.route == "/api/v1/evals/{eval}";
+    const bool reads_run = operation.scope == Scope::read && operation.route.starts_with("/api/v1/runs/{run}");
+    EXPECT_EQ(ask(operation, other), self ? 200 : 403);
+    const int status = ask(operation, own);
+    if (self || eval || reads_run) {
+      EXPECT_EQ(operation.method, "GET");
+      EXPECT_TRUE(status != 401 && status != 403) << status;
+      shown += status == 200 ? 1 : 0;
+    } else {
+      EXPECT_EQ(status, 403);
+    }
+  }
+  EXPECT_GT(shown, 15);
+  const std::string run = "/api/v1/runs/" + testing::run_id;
+  for (const std::string& path :
+       {run + "/comparison?with=" + other_run, "/api/v1/events?run=" + other_run, "/api/v1/alerts?run=" + other_run}) {
+    EXPECT_EQ(Client(server.port(), own).request("GET", path, "").status, 403) << path;
+  }
+  EXPECT_EQ(Client(server.port(), own).request("GET", "/api/v1/alerts?run=" + testing::run_id, "").status, 200);
+  book.remove_run_tokens(testing::run_id);  // those with which its ranks report
+  EXPECT_EQ(Client(server.port(), own).request("GET", run, "").status, 200);
+  ASSERT_TRUE(book.remove(book.identify(own)->token));
+  EXPECT_EQ(Client(server.port(), own).request("GET", run, "").status, 401) << "revoked";
+  for (const char* body : {R"({"name": "n", "scope": "read", "run": "RUN"})",
+                           R"({"name": "n", "scope": "operate", "run": "RUN", "expires_in_seconds": 9})",
+                           R"({"name": "n", "scope": "read", "run_prefix": "mt-", "expires_in_seconds": 9})"}) {
+    std::string wrong = body;
+    if (const auto at = wrong.find("RUN"); at != std::string::npos) wrong.replace(at, 3, testing::run_id);
+    EXPECT_EQ(Client(server.port()).request("POST", "/api/v1/tokens", wrong).status, 400) << wrong;
+  }
+}
+
 TEST_F(UnauthorisedTest, InjectedSqlFindsAndChangesNothing) {
   const auto contract = parse_json(api::Contract().text()).value();
   const std::string before = content(server.store());

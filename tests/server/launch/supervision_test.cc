@@ -37,6 +37,33 @@ TEST_F(SupervisionTest, NamesASilentRankFencesItAndRestarts) {
   EXPECT_TRUE(store::find_commands(reader->database, run, 1)->fenced);
 }
 
+TEST_F(SupervisionTest, KeepsTheLastMinuteOfEachAttemptAndOfTheNewestTwenty) {
+  const std::string run = started();
+  for (int i = 0; i < 30 && state(run) == "running"; ++i) {
+    beat(run, 0);
+    pass();
+  }
+  ASSERT_EQ(state(run), "restarting");
+  const auto boxes = [&] {
+    auto reader = store_->reader();
+    return store::list_black_boxes(*reader, row(run).number);
+  };
+  ASSERT_EQ(boxes().size(), 1U);
+  EXPECT_EQ(boxes()[0].attempt, 1);
+  const json::value box = parse_json(boxes()[0].content).value();
+  EXPECT_GE(box.at("ranks").at(0).at("seconds").as_array().size(), 9U);
+  EXPECT_LE(box.at("ranks").at(1).at("seconds").as_array().back().to_number<double>(), -9) << "it fell silent";
+  EXPECT_FALSE(beats_.black_box(run, 1)) << "the next attempt begins with none";
+  store_->write([&](store::Database& database) {
+    for (std::int64_t attempt = 2; attempt <= 30; ++attempt) store::put_black_box(database, run, {attempt, 1, "{}"});
+    store::put_black_box(database, run, {30, 2, "{}"});
+    store::put_black_box(database, "r_unknown", {1, 1, "{}"});
+  });
+  EXPECT_EQ(boxes().size(), static_cast<std::size_t>(store::max_black_boxes));
+  EXPECT_EQ(boxes().front().until_ms, 2);
+  EXPECT_EQ(boxes().back().attempt, 11);
+}
+
 TEST_F(SupervisionTest, ShortSilenceAndSilenceOfAllAreEndured) {
   const std::string run = started();
   pass(9);

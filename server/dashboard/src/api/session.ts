@@ -42,18 +42,21 @@ export function keptToken(text: string | null, nowMs: number): string | null {
   }
 }
 
-/// The token in `hash`, and `hash` without it; null if there is none. Accepts #token=… and #/path?…&token=….
-export function splitToken(hash: string): { token: string; rest: string } | null {
+/// The token in `hash`, and `hash` without it; null if there is none. Accepts #token=…, #/path?…&token=… and, with a token that is for this
+/// tab alone, #/path?share=….
+export function splitToken(hash: string): { token: string; rest: string; shared?: boolean } | null {
   const text = hash.replace(/^#/, '');
   const bare = /^token=[^&]+(?:&(.*))?$/.exec(text);
   if (bare) return { token: new URLSearchParams(text).get('token')!, rest: bare[1] ? `#${bare[1]}` : '' };
   const [path = '', query = ''] = text.split('?');
   const parameters = new URLSearchParams(query);
-  const found = parameters.get('token');
+  const shared = parameters.has('share');
+  const name = shared ? 'share' : 'token';
+  const found = parameters.get(name);
   if (!found) return null;
-  parameters.delete('token');
+  parameters.delete(name);
   const left = parameters.toString();
-  return { token: found, rest: `#${path}${left ? `?${left}` : ''}` };
+  return { token: found, rest: `#${path}${left ? `?${left}` : ''}`, shared };
 }
 
 /// Takes the token from the address bar, otherwise the stored one. Must run before the first request.
@@ -65,7 +68,9 @@ export function startSession(): void {
   const linked = splitToken(location.hash);
   if (!linked) return;
   history.replaceState(null, '', `${location.pathname}${location.search}${linked.rest}`);
-  setToken(linked.token, true);
+  if (!linked.shared) return setToken(linked.token, true);
+  token = linked.token; // another token, which other tabs have, stays
+  write(tab, token);
 }
 
 /// Uses this token from now on without storing it, so that the log-in can check it first.

@@ -31,6 +31,7 @@ export type Verdict = Schemas['Verdict'];
 export type Evidence = Schemas['Evidence'];
 export type Transition = Told<Schemas['TransitionPage']['items'][number], 'time'>;
 export type Attempt = Schemas['AttemptPage']['items'][number];
+export type End = Told<Schemas['EndPage']['items'][number], 'sampled_until'>;
 export type Profile = Schemas['ProfilePage']['items'][number];
 export type TokenSelf = Schemas['OwnToken'];
 export type TokenItem = Told<Schemas['Token'], 'created_at'>;

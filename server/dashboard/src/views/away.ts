@@ -1,17 +1,17 @@
 import { explain, getAll, getItems } from '../api/client';
-import type { AlertItem, LogLine, Run } from '../api/types';
+import type { AlertItem, End, LogLine, Run } from '../api/types';
 import { localTimes } from '../data/runs';
 import { type Child, h } from '../lib/dom';
 import { formatClock, formatCount, formatDateTime, formatFixed, formatTime } from '../lib/format';
 import { hashOfRun } from '../lib/routes';
 import { Owner, type Section } from './parts';
+import { ENDED_BADLY, endItem, endsOf } from './run_ends';
 
 const KEY = 'babelring.seen';
 const DAY_MS = 86_400_000;
 const MAX_LOGS = 20; // runs whose last lines are fetched
 const LINES = 5;
 const LISTED = 10; // runs that ended well; the others are folded
-const ENDED_BADLY = new Set(['failed', 'lost']);
 
 /// Since when the reader was away: the last time that they said "seen", within the last month; else a day ago.
 export function seenMs(stored: string | null, nowMs: number): number {
@@ -32,8 +32,8 @@ export function sortRuns(runs: readonly Run[], sinceMs: number): { needy: Run[];
 const bestOf = ({ best }: Run): string =>
   best?.sacrebleu != null ? `BLEU ${formatFixed(best.sacrebleu, 2)}` : `loss ${formatFixed(best?.loss, 4)}`;
 
-/// A run that needs a person, with the last lines of its log.
-const needyRow = (run: Run, log: readonly LogLine[]): Child => {
+/// A run that needs a person, with the last lines of its log, or its last minute if it ended.
+const needyRow = (run: Run, log: readonly LogLine[], end: End | undefined): Child => {
   const { id, name, health } = run;
   const text = log.map(({ time, text }) => `${formatClock(Date.parse(time))} ${text}`).join('\n');
   return h(
@@ -42,7 +42,7 @@ const needyRow = (run: Run, log: readonly LogLine[]): Child => {
     h('a', { href: hashOfRun(id) }, name || id),
     ` ${localTimes(health.headline)}`,
     health.action && h('p.muted', localTimes(health.action)),
-    text && h('details', h('summary', 'last lines of its log'), h('pre', text)),
+    end ? endItem(end) : text && h('details', h('summary', 'last lines of its log'), h('pre', text)),
   );
 };
 
@@ -60,17 +60,24 @@ const endedWell = (runs: readonly Run[]): Child =>
     runs.length > LISTED && h('details', h('summary', 'all others'), h('ul', runs.slice(LISTED).map(wellRow))),
   ];
 
-/// The events since the reader said "seen": runs that need a person, with the last lines of their logs, alerts about
+/// The events since the reader said "seen": runs that need a person, with their last minutes or log lines, alerts about
 /// the server, and the runs that ended well.
 const away = (owner: Owner): Section => {
   let sinceMs = seenMs(localStorage.getItem(KEY), Date.now());
   let runs: readonly Run[] = [];
   let alerts: readonly AlertItem[] = [];
   let problem = '';
+  const learnt = new Map<string, string>(); // by run, the attempt and state of which the server was asked
   const lines = new Map<string, readonly LogLine[]>();
-  const learn = async ({ id }: Run): Promise<void> => {
-    if (lines.has(id)) return;
+  const ends = new Map<string, End>(); // the newest since the reader was away
+  const learn = async ({ id, attempt, finished_at, stale_since, state }: Run): Promise<void> => {
+    const key = `${attempt} ${state} ${stale_since}`;
+    if (learnt.get(id) === key) return;
+    learnt.set(id, key);
     lines.set(id, await getItems<LogLine>(`/runs/${id}/logs?tail=${LINES}`).catch(() => []));
+    const over = finished_at !== null || stale_since !== null;
+    const newest = over ? (await endsOf(id).catch(() => []))[0] : undefined;
+    if (newest && Date.parse(newest.sampled_until) >= sinceMs) ends.set(id, newest);
   };
   const seen = (): void => {
     localStorage.setItem(KEY, String((sinceMs = Date.now())));
@@ -108,7 +115,7 @@ const away = (owner: Owner): Section => {
         h('p.problem', { role: 'alert' }, problem),
         list(
           'Needs a look',
-          needy.map((run) => needyRow(run, lines.get(run.id) ?? [])),
+          needy.map((run) => needyRow(run, lines.get(run.id) ?? [], ends.get(run.id))),
         ),
         list('About the server', own.map(ownRow)),
         endedWell(well),

@@ -6,6 +6,7 @@ import { cutMiddle, DASH, formatBytes, formatCount, formatDuration, formatOf, fo
 import { hashOfRun } from '../lib/routes';
 import type { ComparedRun } from './compare_data';
 import { around, type Lane, laneHead, offOf, scoreOf, scores } from './compare_groups';
+import { settingCharts } from './compare_axes';
 import { badge, table } from './parts';
 
 /// Abramowitz and Stegun, 26.2.17: the normal distribution, error below 7.5e-8.
@@ -142,6 +143,14 @@ export function choiceTable(lanes: readonly Lane[]): Child {
   const title = key === 'loss' ? 'Validation loss' : 'sacreBLEU';
   const heads = ['Configuration', '#Runs', `#${title}`, '', '#Difference', '#Rank time', '#Chance to be best'];
   return table('Choice', heads, cells);
+}
+
+/// The score over the settings in which the lanes differ, and both as parallel coordinates.
+export function settingsPart(lanes: readonly Lane[], key: string, choose: (key: string) => void): Child {
+  const { key: score, rows } = judge(lanes);
+  const title = score === 'loss' ? 'Validation loss' : 'sacreBLEU';
+  const points = rows.map(({ lane, stats }) => ({ lane, score: stats }));
+  return settingCharts(points, { title, score, key }, choose);
 }
 
 /// The chosen configuration with its checkpoint and the command that fetches it. `say` tells that the command was copied.

@@ -18,6 +18,7 @@ export interface CompareState {
   view: ViewState;
   same: boolean; // also shows configuration keys with equal values
   fold: boolean; // folds runs that differ in their seeds only
+  over: string; // setting of the horizontal axis of the chart of scores; '': that with the most values
   asked: number; // number of runs in the address; only the first MAX_RUNS are compared
 }
 
@@ -36,15 +37,16 @@ export function parseCompare(query: URLSearchParams): CompareState {
     view: parseRunView(query),
     same: query.get('same') === '1',
     fold: query.get('fold') !== '0',
+    over: query.get('over') ?? '',
   };
 }
 
 /// Says that only the first runs are compared; '' if all are.
 export const cutText = (asked: number): string => (asked > MAX_RUNS ? `The first ${MAX_RUNS} of ${asked} runs.` : '');
 
-export function compareQuery({ runs, keys, same, fold, view }: CompareState): URLSearchParams {
+export function compareQuery({ runs, keys, same, fold, over, view }: CompareState): URLSearchParams {
   const shown = keys.join() !== DEFAULT_KEYS.join() && keys.join();
-  const own = { runs: runs.join(), keys: shown, same: same && '1', fold: !fold && '0' };
+  const own = { runs: runs.join(), keys: shown, same: same && '1', fold: !fold && '0', over };
   return new URLSearchParams([...queryOf(own), ...new URLSearchParams(runViewQuery(view))]);
 }
 

@@ -199,6 +199,10 @@ class ComparePage extends Life {
       h('h2', 'Which one? ', h('small.muted', 'best evaluation of each run, mean ± standard deviation over seeds')),
       chosen && file.thisOne(chosen, this.checkpoint, (text) => this.place.say(text)),
       h('div', file.choiceTable(this.lanes)),
+      h(
+        'div',
+        file.settingsPart(this.lanes, this.state.over, (over) => this.set({ over })),
+      ),
     );
   }
 

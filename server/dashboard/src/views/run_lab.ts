@@ -1,7 +1,7 @@
 import * as lab from '../data/lab';
 import { getJson, request, withRetries } from '../api/client';
 import { may } from '../api/session';
-import type { Artifact, TraceRequest } from '../api/types';
+import type { Artifact, End, TraceRequest } from '../api/types';
 import { type Child, h, saveText, svg, valueOf } from '../lib/dom';
 import { capital, DASH, formatBytes, formatCount, formatMs, formatPercent, formatScientific } from '../lib/format';
 import {
@@ -16,6 +16,8 @@ import {
   status,
   table,
 } from './parts';
+import { shareRun } from './run_share';
+import { ENDED_BADLY, endItem, endsOf } from './run_ends';
 
 const NEWEST = 5; // traces that are shown
 const NEWEST_CURVES = 64; // one of each rank
@@ -316,17 +318,20 @@ export function report({ data }: RunContext, owner: Owner): Section {
   const path = `/runs/${data.id}/report?format=html`;
   let html = '';
   let answers: Child = null;
+  let ends: readonly End[] = [];
   let wanted = true;
   const save = (): void => saveText(html, `report-${data.id}.html`, 'text/html');
   const again = (): void => {
     wanted = true;
     owner.load();
   };
+  const share = (): void => void owner.act(async () => shareRun(data.run ?? { id: data.id, name: '' }));
   return {
     load: async () => {
       if (!wanted) return;
       wanted = false;
       owner.say('Reading the run …');
+      ends = await endsOf(data.id).catch(() => []);
       html = await withRetries(async () => (await request(path, { headers: { Accept: 'text/html' } })).text());
       owner.said = '';
       // The page's content security policy reports styles even where they are only parsed.
@@ -334,15 +339,21 @@ export function report({ data }: RunContext, owner: Owner): Section {
       const page = new DOMParser().parseFromString(unstyled, 'text/html');
       answers = [...page.querySelectorAll('article')].map(answer);
     },
-    inputs: () => [html],
+    inputs: () => [html, ends, may('admin')],
     render: () => [
       h(
         'p',
         h('button.chip', { onclick: save }, 'Save as a file'),
         ' ',
         h('button.chip', { onclick: again }, 'Make it again'),
+        ' ',
+        may('admin') && h('button.chip', { onclick: share }, 'Share a link …'),
       ),
       status(owner.said),
+      h(
+        'div',
+        ends.map((end, at) => endItem(end, at === 0 && ENDED_BADLY.has(data.run?.state ?? ''))),
+      ),
       h('div.report', answers),
     ],
   };
