@@ -48,9 +48,9 @@ check() {
   # g++'s omp.h, changed so that clang reads it: clang's is in a package that may be missing.
   mkdir -p "$BUILD/openmp"
   sed 's/__malloc__ (omp_free)/__malloc__/' "$(g++ -print-file-name=include/omp.h)" >"$BUILD/openmp/omp.h"
-  # g++ warns about what is deprecated; clang 19 also of what g++ 12's library itself uses.
+  # g++ warns about what is deprecated; clang 19 also of what g++ 12's library itself uses, and of g++'s parameters.
   xargs -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$BUILD" --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-deprecated-declarations \
-    --extra-arg="-isystem$BUILD/openmp" "$@" \
+    --extra-arg=-Wno-unused-command-line-argument --extra-arg="-isystem$BUILD/openmp" "$@" \
     2> >(grep -vE 'warnings? generated|^Suppressed' >&2)
 }
 

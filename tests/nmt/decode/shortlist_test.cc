@@ -25,11 +25,11 @@ using testing::ThrowsMessage;
 using Ids = std::vector<std::int32_t>;
 
 const std::vector<std::string> boat_lines = {"the red house",
-                                        "a boat sails on the sea and the old man sleeps",
-                                        "boat",
-                                        "the sea is old",
-                                        "the house sleeps",
-                                        "an old man sees a red boat"};
+                                             "a boat sails on the sea and the old man sleeps",
+                                             "boat",
+                                             "the sea is old",
+                                             "the house sleeps",
+                                             "an old man sees a red boat"};
 
 Vocabulary vocabulary_of(int size, bool byte_fallback = false) {
   std::size_t next = 0;

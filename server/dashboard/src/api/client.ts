@@ -216,10 +216,10 @@ type ListPage<T> = { items: T[]; next_cursor: string | null };
 
 const addQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`;
 
-export async function* pages<T>(path: string, limit = 500): AsyncGenerator<T[]> {
+export async function* pages<T>(path: string, first = 500): AsyncGenerator<T[]> {
   for (let cursor: string | null = ''; cursor !== null; ) {
     const page: ListPage<T> = await getJson(
-      addQuery(path, `limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`),
+      addQuery(path, cursor ? `limit=500&cursor=${encodeURIComponent(cursor)}` : `limit=${first}`),
     );
     yield page.items;
     cursor = page.next_cursor;

@@ -60,6 +60,9 @@ const endedWell = (runs: readonly Run[]): Child =>
     runs.length > LISTED && h('details', h('summary', 'all others'), h('ul', runs.slice(LISTED).map(wellRow))),
   ];
 
+const alertRow = ({ message, raised_at, state }: AlertItem): Child =>
+  h('li', `${formatTime(raised_at)} ${message}${state === 'open' ? '' : ' (over)'}`);
+
 /// The events since the reader said "seen": runs that need a person, with their last minutes or log lines, alerts about
 /// the server, and the runs that ended well.
 const away = (owner: Owner): Section => {
@@ -103,8 +106,6 @@ const away = (owner: Owner): Section => {
         ({ run, raised_at, state }) => !run && (state === 'open' || Date.parse(raised_at) >= sinceMs),
       );
       const count = needy.length + own.filter(({ state }) => state === 'open').length;
-      const ownRow = ({ message, raised_at, state }: AlertItem): Child =>
-        h('li', `${formatTime(raised_at)} ${message}${state === 'open' ? '' : ' (over)'}`);
       return [
         h(
           'p',
@@ -117,7 +118,7 @@ const away = (owner: Owner): Section => {
           'Needs a look',
           needy.map((run) => needyRow(run, lines.get(run.id) ?? [], ends.get(run.id))),
         ),
-        list('About the server', own.map(ownRow)),
+        list('About the server', own.map(alertRow)),
         endedWell(well),
       ];
     },
