@@ -199,8 +199,8 @@ TrainConfig DryOptions::config() const {
   return read_config(read_file(config_file), config_file, settings);
 }
 
-DryBatch DryOptions::batch(const TrainConfig& config, std::int64_t default_tokens) const {
-  DryBatch batch{.vocabulary = vocabulary, .source_tokens = tokens > 0 ? tokens : default_tokens};
+DryBatch DryOptions::batch(const TrainConfig& config, std::int64_t usual_tokens) const {
+  DryBatch batch{.vocabulary = vocabulary, .source_tokens = tokens > 0 ? tokens : usual_tokens};
   batch.target_tokens = batch.source_tokens;
   if (config.task == Task::gssm) batch.source_tokens = 0;
   if (batch.vocabulary > 0) return batch;

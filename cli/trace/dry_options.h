@@ -38,7 +38,7 @@ struct DryOptions {
   /// The configuration with all overrides; data.folder may be absent. Throws UsageFailure.
   TrainConfig config() const;
   /// A batch with equal numbers of source and target tokens; sequences of a language model have no source.
-  DryBatch batch(const TrainConfig& config, std::int64_t default_tokens) const;
+  DryBatch batch(const TrainConfig& config, std::int64_t usual_tokens) const;
 };
 
 /// A rank's part of an update as micro-batches allow, if one rank trains.

@@ -148,7 +148,8 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::mo
   std::uint64_t length = 0;
   for (std::size_t i = 8; i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(all[i]);
   if (length > all.size() - 8 || length > max_header_bytes) {
-    fail("safetensors {}: byte 0: header of {} bytes in a file of {}", file_.string(), length, all.size());
+    fail("safetensors {}: byte 0: header of {} bytes in a file of {}: it is no safetensors file, or its end is missing",
+         file_.string(), length, all.size());
   }
   const void* text = all.data() + 8;
   const auto header = parse_json({static_cast<const char*>(text), length});

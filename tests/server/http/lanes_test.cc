@@ -326,7 +326,7 @@ TEST(LaneTable, EveryLaneServesARoute) {
     return std::count_if(api::route_table().begin(), api::route_table().end(),
                          [&](const api::RouteEntry& route) { return route.options.lane == lane; });
   };
-  EXPECT_EQ(count(Lane::query), 13);
+  EXPECT_EQ(count(Lane::query), 14);
   EXPECT_EQ(count(Lane::process), 2);
 }
 
