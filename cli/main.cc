@@ -50,6 +50,8 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_gssm(app);
   babelring::add_run(app, read_configuration);
   babelring::add_what_if(*app.get_subcommand("run"));
+  babelring::add_alert(app);
+  babelring::add_rule(app);
   babelring::add_webhook(app);
   babelring::add_sweep(app);
   babelring::add_trace(app);

@@ -38,7 +38,7 @@ READERS = {
 }
 #: What the product had when this was last set: only a change that adds a capability may raise a number, and says so.
 LIMITS = {
-    "files": 971,
+    "files": 968,
     f"headers under {TINY_HEADER_LINES} lines": 89,
     "lines in 1,000 that are includes, guards or namespaces": 94,
     "headers seen by an update": 55,

@@ -1,4 +1,4 @@
-#include "cli/runs/control.h"
+#include "cli/runs/run_commands.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "base/records/records.h"
-#include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 #include "cli/runs/watch.h"
 

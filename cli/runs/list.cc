@@ -1,4 +1,4 @@
-#include "cli/runs/list.h"
+#include "cli/runs/run_commands.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 
 namespace babelring {

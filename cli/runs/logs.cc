@@ -1,4 +1,4 @@
-#include "cli/runs/logs.h"
+#include "cli/runs/run_commands.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -12,7 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "cli/runs/run_commands.h"
 #include "cli/runs/screen.h"
 #include "cli/runs/table.h"
 #include "cli/runs/watch.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/runs/screen.h"
 #include "client/api_client.h"
+#include "client/server_access.h"
 
 namespace CLI {
 class App;
@@ -70,6 +73,80 @@ void add_run(CLI::App& app, ConfigReader read_config);
 
 /// Adds `nmt webhook` with the subcommands list, add, edit, remove and test.
 void add_webhook(CLI::App& app);
+/// Adds `nmt alert` with the subcommands list and ack.
+void add_alert(CLI::App& app);
+/// Adds `nmt rule` with the subcommands list, add, edit and remove.
+void add_rule(CLI::App& app);
+
+struct SubmitRequest {
+  std::string config;  // YAML
+  std::string name;    // empty: the name in the configuration
+  std::string profile;
+  std::optional<std::int64_t> world_size, max_restarts;
+  std::string resume_from;          // a checkpoint's id
+  std::vector<std::string> labels;  // key=value
+};
+
+/// The body of POST /runs. Throws UsageFailure on a label without '='.
+json::object submit_body(const SubmitRequest& request);
+
+/// Starts the run. Retries with an idempotency key, so that it starts only once. Returns the run.
+json::object submit_run(ApiClient& api, const SubmitRequest& request);
+
+/// Prints a run as lines "name  value", at the end the newest of `evals`, the run's evaluations, on each set other than
+/// that of its last validation. The losses by corpus are of `metrics`, the answer with its metric keys. Omits absent
+/// members.
+void print_run(const json::object& run, const std::vector<json::object>& evals, const json::object& metrics,
+               const Screen& screen);
+
+/// Prints a run's health: the headline, the advice, and each part other than the headline.
+void print_health(const json::object& health, const Screen& screen);
+
+struct ListRequest {
+  std::string state, text;  // empty: any
+  bool archived = false;    // these instead of the others
+  std::size_t most = 50;
+};
+
+/// `nmt run list`: prints runs as a table, or the server's items as one JSON array.
+void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const Screen& screen);
+
+/// `nmt run checkpoints`: prints the checkpoints of a run in the same way, newest first.
+void list_checkpoints(ApiClient& api, const std::string& run, bool as_json, const Screen& screen);
+
+struct LogRequest {
+  std::string run;  // id
+  std::optional<std::int64_t> rank;
+  std::string level, text;  // empty: any
+  std::int64_t tail = 200;  // number of newest lines
+  bool follow = false;      // then print new lines until the run ends or Ctrl-C; survives restarts of the server
+  std::chrono::milliseconds poll_interval{1000};  // without an event stream
+};
+
+/// `nmt run logs`: prints log lines as text, or the server's items as JSON lines.
+void print_logs(const ServerAccess& access, const LogRequest& request, bool as_json, const Screen& screen);
+
+struct SyncOptions {
+  ServerAccess server;
+  bool all = false;                            // also records that the server has confirmed
+  std::chrono::milliseconds first_retry{500};  // then twice as long each time
+  int retries = 4;                             // of a batch that the server does not take
+};
+
+/// The records of one run's folder that were sent.
+struct SyncedRun {
+  std::filesystem::path folder;
+  std::string run;                                 // its id; empty: its spools have no record
+  std::int64_t sent = 0;                           // that the server did not have
+  std::int64_t first_update = 0, last_update = 0;  // of the steps in the batches with these; 0: none
+  std::int64_t refused = 0;
+  std::string refusal;  // reason for the first refused one
+};
+
+/// Sends what a server lacks of the records in the spools of ended runs. May be repeated. Throws UsageFailure if a
+/// folder has no spool or if a process still writes to one, before anything is sent; Failure if the server cannot be
+/// reached, does not take the records or refuses the token. What was sent before that is marked.
+std::vector<SyncedRun> sync_runs(const std::vector<std::filesystem::path>& folders, const SyncOptions& options);
 
 // One function per subcommand.
 void add_run_submit(CLI::App& run, ConfigReader read_config);

@@ -1,4 +1,4 @@
-#include "cli/runs/sync.h"
+#include "cli/runs/run_commands.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,6 @@
 #include "base/failure.h"
 #include "base/records/spool_reader.h"
 #include "base/text.h"
-#include "cli/runs/run_commands.h"
 #include "cli/runs/screen.h"
 #include "client/delivery.h"
 

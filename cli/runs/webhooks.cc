@@ -185,7 +185,7 @@ void warn_of_rules(ApiClient& api, const json::object& webhook) {
     const bool raised = std::any_of(rules.begin(), rules.end(), [&](const json::value& rule) {
       return text_of(rule.as_object(), "kind") == name && get_flag(rule.as_object(), "enabled");
     });
-    if (!raised) spdlog::warn("no rule that is on raises alerts of kind {}: see Alerts on the page", name);
+    if (!raised) spdlog::warn("no rule that is on raises alerts of kind {}: see `nmt rule`", name);
   }
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cli/runs/list.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 

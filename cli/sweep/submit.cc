@@ -12,7 +12,6 @@
 #include "base/names.h"
 #include "base/records/records.h"
 #include "base/text.h"
-#include "cli/runs/control.h"
 #include "cli/runs/run_commands.h"
 #include "cli/sweep/grid.h"
 #include "cli/sweep/sweep_runs.h"

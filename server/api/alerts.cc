@@ -94,18 +94,24 @@ std::vector<alerts::Rule> read_rule_list(const http::Request& request) {
   return rules;
 }
 
-}  // namespace
-
-http::Response list_alert_rules(Service& service, const http::Request& request) {
+json::object all_rules(Service& service) {
   auto reader = service.store.reader();
   json::array items;
   for (const auto& row : store::list_alert_rules(*reader)) items.push_back(rule_item(alerts::rule_of(row)));
-  return page_response(request, std::move(items), std::nullopt);
+  return {{"items", std::move(items)}, {"next_cursor", nullptr}};
+}
+
+}  // namespace
+
+http::Response list_alert_rules(Service& service, const http::Request& request) {
+  return resource_response(request, all_rules(service));
 }
 
 http::Response replace_alert_rules(Service& service, const http::Request& request) {
   std::vector<store::AlertRuleRow> rows;
   for (const alerts::Rule& rule : read_rule_list(request)) rows.push_back(alerts::row_of(rule));
+  const auto one_at_a_time = service.edits.lock("alert-rules");
+  require_match(request, state_digest(all_rules(service)));
   access::audited_write(service.audit, request, 200,
                         [&](store::Database& database) { store::replace_alert_rules(database, rows); });
   if (service.alerts != nullptr) service.alerts->reload();

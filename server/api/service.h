@@ -66,7 +66,7 @@ struct Service {
   verdict::HealthCache health{};
   WhatIfRuns what_if_runs{};
   http::RateLimiter checkpoint_requests{{.a_second = 0.1, .burst = 1}};  // per run
-  access::EditLocks edits{};                                             // by run or checkpoint
+  access::EditLocks edits{};                                             // by run, checkpoint, webhook or "alert-rules"
   artifacts::Context artifacts{store, checkpoint_roots, audit, downloads};
   artifacts::RetentionService retention{artifacts};
   artifacts::BackupMaker backups{store};

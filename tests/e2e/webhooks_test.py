@@ -112,7 +112,7 @@ class WebhooksTest(ControlTest):
         edit = ["nmt", "webhook", "edit", "ops", "--alerts", "finished,failed"]
         told = call(*edit, env=self.control.environment()).stderr
         self.assertEqual(told.count("no rule that is on"), 1, told)
-        self.assertIn("raises alerts of kind finished: see Alerts on the page", told)
+        self.assertIn("raises alerts of kind finished: see `nmt rule`", told)
         self.assertIn("failed", call("nmt", "webhook", "test", "ops", env=self.control.environment()).stdout)
         self.assertIn("delivered", self.nmt("webhook", "test", "ops"))
         self.assertEqual(
@@ -128,6 +128,32 @@ class WebhooksTest(ControlTest):
         )
         self.nmt("webhook", "remove", "night")
         self.assertEqual(self.nmt("webhook", "list"), "no webhooks\n")
+
+    def test_lists_adds_changes_and_removes_rules_and_acknowledges_alerts_in_a_terminal(self) -> None:
+        run = self.failed_run()
+        wait_for("the alert", lambda: self.control.get(f"/api/v1/alerts?run={run}&state=open")["items"])
+        self.assertIn("killed by signal 9", self.nmt("alert", "list", "victim"))
+        alert = json.loads(self.nmt("alert", "list", "victim", "--json"))[0]
+        self.assertIn("acknowledged failed: ", self.nmt("alert", "ack", alert["id"]))
+        self.assertIsNotNone(json.loads(self.nmt("alert", "list", "victim", "--json"))[0]["acknowledged_at"])
+        self.assertEqual(self.nmt("alert", "ack", "--all"), "no alerts to acknowledge\n")
+        self.assertIn("expected ids of alerts, or --all", self.nmt("alert", "ack", code=2))
+        self.assertIn("no alert 'a_none'", self.nmt("alert", "ack", "a_none", code=1))
+
+        rule = ("rule", "add", "stuck", "--kind", "stall", "--threshold", 600, "--run", "victim")
+        self.assertEqual(self.nmt(*rule), "added rule stuck\n")
+        self.assertIn("has a rule 'stuck'", self.nmt(*rule, code=1))
+        self.assertEqual(self.nmt("rule", "edit", "stuck", "--after", 30, "--enabled", "false"), "changed rule stuck\n")
+        self.assertRegex(self.nmt("rule", "list"), r"stuck \(off\) +stall +600 +30 +0 +" + run)
+        wanted = {"name": "stuck", "kind": "stall", "threshold": 600, "hold_s": 30, "clear_s": 0, "run": run}
+        self.assertEqual(json.loads(self.nmt("rule", "list", "--json"))[-1], wanted | {"enabled": False})
+        self.nmt("rule", "edit", "stuck", "--run", "")
+        self.assertIsNone(json.loads(self.nmt("rule", "list", "--json"))[-1]["run"])
+        self.assertIn("threshold: expected", self.nmt("rule", "edit", "stuck", "--threshold", -1, code=1))
+        self.assertIn("expected at least one of --threshold", self.nmt("rule", "edit", "stuck", code=2))
+        self.assertIn("has no rule 'strange'", self.nmt("rule", "edit", "strange", "--after", 1, code=1))
+        self.assertEqual(self.nmt("rule", "remove", "stuck"), "removed rule stuck\n")
+        self.assertIn("has no rule 'stuck'", self.nmt("rule", "remove", "stuck", code=1))
 
     def test_changes_archives_deletes_and_explains_a_run_in_a_terminal(self) -> None:
         run = self.failed_run()

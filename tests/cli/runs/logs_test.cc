@@ -1,4 +1,4 @@
-#include "cli/runs/logs.h"
+#include "cli/runs/run_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/runs/sync.h"
+#include "cli/runs/run_commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -200,6 +200,20 @@ TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {
   EXPECT_EQ(wait_for_alerts(client, "?state=cleared", 1).size(), 1u);
 }
 
+TEST(AlertRules, AreNotReplacedIfAnotherClientHasChangedThem) {
+  testing::TestServer server;
+  Client client(server.port());
+  const auto before = client.get("/api/v1/alert-rules");
+  const std::string tag = before.headers.at("etag");
+  const auto put = [&](const std::string& items) {
+    return client.request("PUT", "/api/v1/alert-rules", R"({"items":)" + items + "}", "If-Match: " + tag + "\r\n");
+  };
+  EXPECT_EQ(put(R"([{"name":"mine","kind":"stall","threshold":60}])").status, 200);
+  const auto late = put("[]");
+  EXPECT_EQ(late.status, 412) << late.body;
+  EXPECT_EQ(get_json(client, "/api/v1/alert-rules").at_pointer("/items/0/name"), "mine");
+}
+
 TEST(AlertRules, AreRefusedWithAPointer) {
   testing::TestServer server;
   Client client(server.port());
