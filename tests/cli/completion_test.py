@@ -33,7 +33,7 @@ _{words[0]}_complete
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
         )
-        done = subprocess.run(["bash", "--norc", "-euo", "pipefail", "-c", program], capture_output=True, text=True)
+        done = subprocess.run(["bash", "--norc", "-euo", "pipefail"], input=program, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
 
@@ -70,9 +70,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         self.assertEqual(self.offers("babelring-worker", "--run-d"), ["--run-dir"])
 
     def test_bash_loads_it(self) -> None:
-        done = subprocess.run(
-            ["bash", "--norc", "-c", script("bash") + "\ncomplete -p nmt"], capture_output=True, text=True
-        )
+        program = script("bash") + "\ncomplete -p nmt"
+        done = subprocess.run(["bash", "--norc"], input=program, capture_output=True, text=True)
         self.assertIn("-F _nmt_complete nmt", done.stdout)
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
