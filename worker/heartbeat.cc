@@ -62,7 +62,7 @@ void read_network(HostState& state) {
 
 }  // namespace
 
-std::optional<double> read_temperature(const std::filesystem::path& sensors) {
+std::optional<double> read_temperature(const std::filesystem::path& sensors) try {
   std::optional<double> hottest;
   std::error_code absent;
   for (const auto& chip : std::filesystem::directory_iterator(sensors / "hwmon", absent)) {
@@ -79,6 +79,8 @@ std::optional<double> read_temperature(const std::filesystem::path& sensors) {
     if (zone.path().filename().string().starts_with("thermal_zone")) read_sensor(zone.path() / "temp", hottest);
   }
   return hottest;
+} catch (const std::filesystem::filesystem_error&) {  // a driver was unloaded while its folder was listed
+  return std::nullopt;
 }
 
 HostState read_host_state(const std::filesystem::path& folder) {

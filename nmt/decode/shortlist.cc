@@ -55,7 +55,8 @@ Ids numbers_of(const SafetensorsReader& reader, const char* name, std::int64_t l
 Shortlist::Shortlist(std::vector<Ids> pieces, Ids frequent, const Vocabulary& vocabulary)
     : pieces_(std::move(pieces)), frequent_(std::move(frequent)), usual_(frequent_), vocabulary_(vocabulary.digest()) {
   if (std::ssize(pieces_) != vocabulary.size()) {
-    fail("shortlist: is of {} pieces, the vocabulary has {}", pieces_.size(), vocabulary.size());
+    fail("shortlist: found lists of {} source pieces, expected {}, as the vocabulary has", pieces_.size(),
+         vocabulary.size());
   }
   usual_.insert(usual_.end(), {unk_id, eos_id});
   for (std::int32_t id = first_free_id; id < vocabulary.size(); ++id) {
@@ -67,7 +68,8 @@ Shortlist::Shortlist(std::vector<Ids> pieces, Ids frequent, const Vocabulary& vo
 Shortlist Shortlist::load(const std::filesystem::path& file, const Vocabulary& vocabulary) {
   const SafetensorsReader reader(file);
   const auto text = [&](const char* key) { return get_text(reader.metadata(), key); };
-  if (text(kind_key) != known_kind) fail("{}: is no shortlist of `nmt shortlist`", file.string());
+  if (text(kind_key) != known_kind)
+    fail("{}: found another safetensors file, expected one of `nmt shortlist`", file.string());
   if (text(vocabulary_key) != vocabulary.digest()) {
     throw UsageFailure(
         fmt::format("{}: is a shortlist of another vocabulary, {:.12}…, expected that of the model, {:.12}…",

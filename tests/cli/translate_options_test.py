@@ -354,7 +354,7 @@ class ShortlistTest(NmtTest):
             """
 2 | translate --checkpoint trained --shortlist nowhere | --shortlist: nowhere: no such file
 1 | translate --checkpoint trained --shortlist toy1.en | toy1.en
-1 | translate --checkpoint trained --shortlist trained/checkpoints/update-00000600/weights.safetensors | is no shortlist of
+1 | translate --checkpoint trained --shortlist trained/checkpoints/update-00000600/weights.safetensors | found another safetensors file, expected one of `nmt shortlist`
 2 | translate --checkpoint foreign --shortlist a.shortlist | a.shortlist: is a shortlist of another vocabulary,
 2 | translate --checkpoint trained --shortlist a.shortlist --device cuda | --shortlist: found --device cuda, expected cpu
 1 | shortlist --checkpoint trained --source toy1.en --output x | toy1.en is plain text; expected TSV

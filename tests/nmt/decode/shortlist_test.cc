@@ -107,7 +107,7 @@ TEST(ShortlistTest, DamagedFilesAreRefused) {
     EXPECT_THAT([&] { Shortlist::load(file, vocabulary); }, ThrowsMessage<Failure>(HasSubstr("list: " + reason)));
   };
   write("weights", one, ends);
-  refused("is no shortlist of `nmt shortlist`");
+  refused("found another safetensors file, expected one of `nmt shortlist`");
   write("shortlist 1", one, few);
   refused("ends are 3 numbers, expected 40 that rise to 1");
   write("shortlist 1", wrong, ends);

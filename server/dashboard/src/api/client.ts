@@ -216,6 +216,7 @@ type ListPage<T> = { items: T[]; next_cursor: string | null };
 
 const addQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`;
 
+/// The pages of a list: one of `first` items, then of 500, the most that the server gives at once.
 export async function* pages<T>(path: string, first = 500): AsyncGenerator<T[]> {
   for (let cursor: string | null = ''; cursor !== null; ) {
     const page: ListPage<T> = await getJson(

@@ -61,7 +61,11 @@ export function endItem(end: End, open = false): HTMLElement {
     { open, 'data-key': String(attempt) },
     h('summary', h('b', title), why && `: ${localTimes(why)}`),
     h('p', summary),
-    table(title, ['Of', 'Last minute', '#At the end', '#Range'], [...hosts.flatMap(hostRows), ...ranks.map(rankRow)]),
+    table(
+      title,
+      ['Measured', 'Last minute', '#At the end', '#Range'],
+      [...hosts.flatMap(hostRows), ...ranks.map(rankRow)],
+    ),
     ranks_left_out > 0 && h('p.muted', `${formatCount(ranks_left_out)} more ranks are left out.`),
     lines.length > 0 && h('pre', { tabindex: 0, 'aria-label': 'Last lines of the log' }, lines.join('\n')),
   );

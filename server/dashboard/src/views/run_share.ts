@@ -13,9 +13,9 @@ const LIVES = [
   [String(30 * DAY_S), 'after 30 days'],
 ] as const;
 const ABOUT =
-  'Whoever has the link reads this run until it ends, without an account: nothing else, and changes nothing.';
+  'Until the link ends, anyone who has it can read this run without an account. They can read nothing else and change nothing.';
 
-/// The address that shows one run with a token of its own. What follows the # is never sent to a server.
+/// The address of one run with a token that reads it. Browsers send no server the part after the #.
 export const shareLink = (page: string, run: string, secret: string): string =>
   `${page}${hashOfRun(run)}?share=${secret}`;
 

@@ -528,6 +528,9 @@ TEST_F(TranslationValidatorTest, BestAndPatienceBeginAnewIfScoresMeanSomethingEl
   config_.validation.bleu_every = "2u";
   EXPECT_THAT(train_to("26u"), ::testing::HasSubstr("metric loss → sacrebleu"));
   EXPECT_TRUE(evaluations_.back().best);
+  config_.validation.precision = ValidationPrecision::int8;
+  EXPECT_THAT(train_to("28u"), ::testing::ContainsRegex("precision .*→ int8.*begin anew"));
+  EXPECT_TRUE(evaluations_.back().best);
 }
 
 TEST_F(TranslationValidatorTest, AnOlderCheckpointHasTheScoresOfItsConfiguration) {
