@@ -208,16 +208,19 @@ void add_rule_command(CLI::App& rule, const char* name, const char* help, void (
   command->add_option("rule", arguments->rule, "its name: a-z, 0-9, _ and -")->required();
   if (adds) {
     command
-        ->add_option("--kind", arguments->kind, "what it watches: stall, silent, disk_low, … as `nmt rule list` shows")
+        ->add_option("--kind", arguments->kind, "what it watches: stall, silent, disk_low, … (docs/api.md lists all)")
         ->required();
   }
   if (!removes) {
-    CLI::Option* threshold = command->add_option("--threshold", arguments->threshold,
-                                                 "from where on it warns, in the unit of its kind: docs/api.md");
+    CLI::Option* threshold =
+        command->add_option("--threshold", arguments->threshold,
+                            "value that raises an alert, in the unit of the kind: docs/api.md lists them");
     threshold->required(adds);
-    command->add_option("--after", arguments->hold_s, "seconds that it must hold before an alert is raised")
+    command->add_option("--after", arguments->hold_s, "seconds that the condition must hold before an alert is raised")
         ->type_name("SECONDS");
-    command->add_option("--over-after", arguments->clear_s, "seconds that it must be over before the alert is")
+    command
+        ->add_option("--over-after", arguments->clear_s,
+                     "seconds that the condition must be over before the alert ends")
         ->type_name("SECONDS");
     command->add_option("--run", arguments->run, "only for this run, by id, name or a unique prefix; '': for all");
     command->add_option("--enabled", arguments->enabled, "raise alerts");
