@@ -48,7 +48,13 @@ class XmlPairs : public PairSource {
   virtual void open(std::string_view name, XmlAttributes attributes) = 0;
   virtual void close(std::string_view name) = 0;
 
-  std::int64_t line() const { return static_cast<std::int64_t>(XML_GetCurrentLineNumber(parser_.get())); }
+  std::int64_t line() const {
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9  // which deprecates the other
+    return static_cast<std::int64_t>(XML_GetCurrentLineNumber64(parser_.get()));
+#else
+    return static_cast<std::int64_t>(XML_GetCurrentLineNumber(parser_.get()));
+#endif
+  }
 
   /// The text that is captured from here on counts anew against its limit.
   void begin_unit() { unit_bytes_ = 0; }
