@@ -251,7 +251,7 @@ class MarkupReader {
     std::optional<UChar32> character = name.starts_with('#') ? numeric(name.substr(1)) : entity_of(name, form_);
     if (character == 0) character = std::nullopt;
     if (!html() && !(ended && character)) throw Error{fmt::format("'{}' is no entity of XML", shown(bytes))};
-    const bool legacy = character && (name.starts_with('#') || *character <= 0xff) && name != "apos";
+    const bool legacy = character && (name.starts_with('#') || character.value_or(0) <= 0xff) && name != "apos";
     if (!character || (!ended && !legacy)) {
       if (!ended || name.empty() || name.starts_with('#')) return false;
       return add_copied(bytes, true), true;  // one of HTML's two thousand others

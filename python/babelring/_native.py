@@ -161,11 +161,11 @@ class Translator:
 
     @overload
     def translate(self, lines: str, **options: Any) -> str:
-        """Of one line."""
+        """The translation of a line."""
 
     @overload
     def translate(self, lines: Sequence[str], **options: Any) -> list[str]:
-        """Of each line."""
+        """The translations of lines, in their order."""
 
     def translate(self, lines: str | Sequence[str], **options: Any) -> str | list[str]:
         """The best translation of a line, or of each line. Options have the names of a request's members

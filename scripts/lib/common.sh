@@ -46,9 +46,13 @@ has_node() {
     node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null
 }
 
-# npm_packages FOLDER: installs what its package-lock.json names, if that is newer.
+# npm_packages FOLDER: installs what its package-lock.json names, if that is newer. npm 9.2, of Debian 13, says that this file is
+# absent where "overrides" names another package, as the dashboard's do: there a newer npm, from the registry, installs them.
 npm_packages() {
-  (cd "$ROOT/$1" && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent --no-audit --no-fund; })
+  local npm=(npm) version
+  version=$(npm --version)
+  [ "${version%%.*}" -ge 10 ] || npm=(npx --yes npm@11.19.1)
+  (cd "$ROOT/$1" && { [ node_modules/.package-lock.json -nt package-lock.json ] || "${npm[@]}" ci --silent --no-audit --no-fund; })
 }
 
 # minutes SECONDS: as a number with two decimals.
