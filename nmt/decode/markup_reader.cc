@@ -248,16 +248,16 @@ class MarkupReader {
     const std::string_view name = line_.substr(at_ + 1, end - at_ - 1);
     const bool ended = end < line_.size() && line_[end] == ';';
     const std::string_view bytes = line_.substr(at_, end + (ended ? 1 : 0) - at_);
-    std::optional<UChar32> character = name.starts_with('#') ? numeric(name.substr(1)) : entity_of(name, form_);
-    if (character == 0) character = std::nullopt;
-    if (!html() && !(ended && character)) throw Error{fmt::format("'{}' is no entity of XML", shown(bytes))};
-    const bool legacy = character && (name.starts_with('#') || character.value_or(0) <= 0xff) && name != "apos";
-    if (!character || (!ended && !legacy)) {
+    const UChar32 character =  // 0: none
+        (name.starts_with('#') ? numeric(name.substr(1)) : entity_of(name, form_)).value_or(0);
+    if (!html() && !(ended && character != 0)) throw Error{fmt::format("'{}' is no entity of XML", shown(bytes))};
+    const bool legacy = character != 0 && (name.starts_with('#') || character <= 0xff) && name != "apos";
+    if (character == 0 || (!ended && !legacy)) {
       if (!ended || name.empty() || name.starts_with('#')) return false;
       return add_copied(bytes, true), true;  // one of HTML's two thousand others
     }
     std::string text;
-    append_character(text, u_iscntrl(*character) ? ' ' : *character);
+    append_character(text, u_iscntrl(character) ? ' ' : character);
     add_text(bytes, text);
     at_ += bytes.size();
     return true;
