@@ -368,7 +368,8 @@ TEST_P(Layers, OutputProjectionLoss) {
   for (const std::int64_t rows :
        {1, 13, 257, 600}) {  // the last two need two and three chunks on the reference backend
     GradientCheck check(backend());
-    const Parameter& table = Embedding::declare_table(check.store(), "output", 9, 4);
+    const std::string name = "output";
+    const Parameter& table = Embedding::declare_table(check.store(), name, 9, 4);
     const Parameter* bias = rows == 13 || rows == 600 ? &OutputProjectionLoss::declare_bias(check.store(), 9) : nullptr;
     const OutputProjectionLoss layer(table, bias, 0.1f);
     check.allocate();
