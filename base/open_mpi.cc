@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -113,6 +114,27 @@ std::optional<LostRank> find_lost_rank(std::string_view text) {
   if (const auto signal = number_after(rest, "exited on signal "))
     lost.how = fmt::format("killed by signal {}", *signal);
   return lost;
+}
+
+std::optional<LostRank> find_disconnected_rank(std::string_view text) {
+  std::set<std::int64_t> aborted;
+  for (std::string_view rest = text; skip(rest, "An error occurred in Socket closed");) {
+    std::string_view block = rest.substr(0, longest_message);  // "*** reported by process [JOB,RANK]"
+    if (!skip(block, "reported by process [")) continue;
+    if (const auto rank = number_after(block, ",")) aborted.insert(*rank);
+  }
+  if (aborted.empty()) return std::nullopt;
+  for (std::string_view rest = text; skip(rest, "already ended: ");) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    while (const auto rank = number_after(line, "rank ")) {
+      std::string host = word_after(line, "(host ");
+      if (host.ends_with(')')) host.pop_back();
+      if (!aborted.contains(*rank)) {
+        return LostRank{*rank, host, fmt::format("lost: the connection of rank {} to it closed", *aborted.begin())};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::string find_lost_host(std::string_view text) {

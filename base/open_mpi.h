@@ -14,12 +14,16 @@ namespace babelring::open_mpi {
 struct LostRank {
   std::int64_t rank = 0;
   std::string host;
-  std::string how;  // "killed by signal 9", or "ended" if mpirun does not say how
+  std::string how;  // "killed by signal 9", "ended" if mpirun does not say how, or how other ranks noticed it
 };
 
 /// Finds mpirun's message about the first rank that died by a signal in its output. `text` is untrusted: extracted
 /// strings are bounded and printable.
 std::optional<LostRank> find_lost_rank(std::string_view text);
+
+/// The rank that ended first where mpirun blames another: Open MPI 5 aborts a rank as soon as its connection to a lost
+/// one closes. Ranks on the lost one's host say which "already ended" (worker/signal_thread.cc). Untrusted as well.
+std::optional<LostRank> find_disconnected_rank(std::string_view text);
 
 /// The host whose daemon mpirun lost; empty if it lost none. Open MPI 5 then exits 0, and says the same of a host where
 /// the daemon could not start: call find_start_failure() first. Untrusted as well.

@@ -52,7 +52,7 @@ def start(stage: Stage) -> tuple[str, Figures]:
         if bad:
             raise Failed(f"{host.name}: {bad[0]}", figures)
     others = ",".join(host.name for host in setting.hosts[1:])
-    shell = os.environ.get("OMPI_MCA_plm_rsh_agent")
+    shell = os.environ.get("OMPI_MCA_plm_rsh_agent") or os.environ.get("PRTE_MCA_plm_ssh_agent")
     words = ["--remote-shell", shell] if shell else []
     if others:
         done = stage.run(setting.program("nmt"), "doctor", "--hosts", others, *words, "--json")

@@ -48,12 +48,13 @@ has_node() {
 
 # npm_packages FOLDER: installs what its package-lock.json names, if that is newer. npm 9.2, of Debian 13, says that this file is
 # absent where "overrides" names another package, as the dashboard's do: there a newer npm, from the registry, installs them.
-npm_packages() {
-  local npm=(npm) version
-  version=$(npm --version)
-  [ "${version%%.*}" -ge 10 ] || npm=(npx --yes npm@11.19.1)
-  (cd "$ROOT/$1" && { [ node_modules/.package-lock.json -nt package-lock.json ] || "${npm[@]}" ci --silent --no-audit --no-fund; })
-}
+npm_packages() (
+  local npm=(npm)
+  cd "$ROOT/$1" || exit
+  if [ node_modules/.package-lock.json -nt package-lock.json ]; then return; fi
+  case $(npm --version) in [0-9].*) npm=(npx --yes npm@11.19.1) ;; esac
+  "${npm[@]}" ci --silent --no-audit --no-fund
+)
 
 # minutes SECONDS: as a number with two decimals.
 minutes() { awk -v s="$1" 'BEGIN { printf "%.2f", s / 60 }'; }

@@ -33,7 +33,9 @@ struct Trace {
       : log(tail_of(launch_log_path(run.folder, run.attempt))),
         lost_host(open_mpi::find_lost_host(log)),
         rank(open_mpi::find_lost_rank(log)),
-        start(open_mpi::find_start_failure(log)) {}
+        start(open_mpi::find_start_failure(log)) {
+    if (!rank) rank = open_mpi::find_disconnected_rank(log);
+  }
 
   std::string host() const {
     if (rank) return rank->host;

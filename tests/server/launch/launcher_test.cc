@@ -89,6 +89,28 @@ TEST_F(LauncherTest, AProfilesEnvironmentReplacesTheServers) {
   EXPECT_EQ(count("BABELRING_RUN="), 1);
 }
 
+TEST_F(LauncherTest, EachAttemptHasASessionFolderOfItsOwn) {
+  MpirunLauncher launcher;
+  Profile profile;
+  profile.command = {"/bin/sh", "-c", "env"};
+  LaunchOrder one = order();
+  const auto said = [&] {
+    const auto handle = launcher.start(profile, one);
+    while (launcher.poll(handle).kind != ProcessStatus::Kind::ended) usleep(1000);
+    return "\n" + read_file(launch_log_path(folder_, one.attempt));
+  };
+  const std::filesystem::path first = folder_ / "launcher-1.session", second = folder_ / "launcher-2.session";
+  one.attempt = 1;
+  EXPECT_NE(said().find("\nPRTE_MCA_prte_local_tmpdir_base=" + first.string() + "\n"), std::string::npos);
+  std::filesystem::create_directories(first / "prterun.vm.29.0");  // mpirun was killed
+  one.attempt = 2;
+  EXPECT_NE(said().find("\nPRTE_MCA_prte_local_tmpdir_base=" + second.string() + "\n"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(first));
+  one.attempt = 3;
+  profile.environment = {"PRTE_MCA_prte_tmpdir_base=/scratch"};  // which Open MPI refuses beside the other
+  EXPECT_EQ(said().find("prte_local_tmpdir_base"), std::string::npos);
+}
+
 TEST_F(LauncherTest, AnEvaluationIsStartedOnceAndHasNoAttempt) {
   Profile profile;
   profile.evaluation = {"/bin/sh", "-c", "env; echo \"run {run}\"; sleep 600"};
