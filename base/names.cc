@@ -8,12 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <random>
 #include <system_error>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -92,18 +94,36 @@ Result<json::object> parse_labels(const std::vector<std::string>& texts) {
   return labels;
 }
 
-std::string make_id(char prefix) {
-  thread_local std::random_device entropy;
+namespace {
+
+/// `bits`: called four times, for 20 bits each.
+std::string make_id(char prefix, std::int64_t time_ms, const std::function<std::uint32_t()>& bits) {
   std::string id(28, '0');
   id[0] = prefix;
   id[1] = '_';
-  auto time = static_cast<std::uint64_t>(wall_time_ms()) & 0xffffffffffffULL;
+  auto time = static_cast<std::uint64_t>(time_ms) & 0xffffffffffffULL;
   for (std::size_t i = 11; i >= 2; --i, time >>= 5) id[i] = crockford[time & 31];  // 48 bits in 10 digits
   for (std::size_t i = 12; i < 28; i += 4) {
-    std::uint32_t bits = entropy();  // 80 bits in 16 digits
-    for (std::size_t j = 0; j < 4; ++j, bits >>= 5) id[i + j] = crockford[bits & 31];
+    std::uint32_t some = bits();  // 80 bits in 16 digits
+    for (std::size_t j = 0; j < 4; ++j, some >>= 5) id[i + j] = crockford[some & 31];
   }
   return id;
+}
+
+}  // namespace
+
+std::string make_id(char prefix) {
+  thread_local std::random_device entropy;
+  return make_id(prefix, wall_time_ms(), [] { return static_cast<std::uint32_t>(entropy()); });
+}
+
+std::string make_id(char prefix, std::int64_t time_ms, std::string_view content) {
+  const std::string digest = sha256_hex(content);
+  std::size_t at = 0;
+  return make_id(prefix, time_ms, [&] {
+    at += 5;  // hexadecimal digits of 4 bits
+    return static_cast<std::uint32_t>(std::stoul(digest.substr(at - 5, 5), nullptr, 16));
+  });
 }
 
 bool valid_id(std::string_view id, char prefix) {

@@ -25,6 +25,8 @@ Result<json::object> parse_labels(const std::vector<std::string>& texts);
 
 /// Creates an id: `prefix`, '_' and a ULID (26 Crockford base-32 digits: 48 bits of wall-clock ms, 80 random bits).
 std::string make_id(char prefix);
+/// The same from a time and, in place of the random bits, the SHA-256 of `content`: equal for equal arguments.
+std::string make_id(char prefix, std::int64_t time_ms, std::string_view content);
 bool valid_id(std::string_view id, char prefix);
 
 /// True for the name of a checkpoint's folder: "update-" and a number that fits into 64 bits.

@@ -26,7 +26,6 @@
 #include "server/artifacts/checkpoint_files.h"
 #include "server/artifacts/exports.h"
 #include "server/http/server.h"
-#include "server/page/page.h"
 #include "server/reload.h"
 #include "server/server_options.h"
 #include "server/store/backup.h"
@@ -268,8 +267,8 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   admission.access_log = &access_log;
   server.start([&](http::Dispatcher::Executor executor) {
     service.lanes = executor;
-    return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder), admission,
-                            std::move(executor));
+    return http::Dispatcher(api::make_router(service), http::StaticFiles(http::page_files(), options.page_folder),
+                            admission, std::move(executor));
   });
   announce(options, server.port(), store.folder(), admin);
   webhooks.start(own_address(options, server.port(), false) + "/");

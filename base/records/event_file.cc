@@ -8,15 +8,15 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/failure.h"
-#include "base/log.h"
+#include "base/files.h"
 
 namespace babelring {
 namespace {
-
-using protobuf::bytes_field, protobuf::field, protobuf::little_endian, protobuf::varint, protobuf::WireType;
 
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
   constexpr std::uint32_t reflected_polynomial = 0x82f63b78;
@@ -35,15 +35,83 @@ std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xa282ead8;
 }
 
-std::string event(std::int64_t step, const std::string& payload) {
-  const double seconds = static_cast<double>(wall_time_ms()) / 1000;
-  return field(1, WireType::fixed64, little_endian(seconds)) +
-         field(2, WireType::varint, varint(static_cast<std::uint64_t>(step))) + payload;
+template <class Number>
+std::string bytes_of(Number number) {
+  std::string bytes(sizeof number, '\0');
+  std::memcpy(bytes.data(), &number, sizeof number);
+  return bytes;
 }
 
-constexpr int event_file_version = 3, event_graph = 4, event_summary = 5, event_session_log = 7;
+template <class Number>
+Number number_at(std::string_view bytes, std::size_t at) {
+  Number number{};
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
+
+// Fields of tensorflow/core/util/event.proto and tensorflow/core/framework/{summary,tensor}.proto.
+constexpr int event_time = 1, event_step = 2, event_file_version = 3, event_graph = 4, event_summary = 5,
+              event_session_log = 7;
+constexpr int session_status = 1, session_started = 1;
 constexpr int summary_value = 1;
 constexpr int value_tag = 1, value_simple = 2, value_tensor = 8, value_metadata = 9;
+constexpr int tensor_type = 1, tensor_shape = 2, tensor_content = 4, tensor_floats = 5, tensor_doubles = 6,
+              tensor_texts = 8;
+constexpr std::uint64_t float_type = 1, double_type = 2, text_type = 7;  // DataType
+
+ProtobufMessage event(std::int64_t step) {
+  return ProtobufMessage()
+      .double_number(event_time, static_cast<double>(wall_time_ms()) / 1000)
+      .integer(event_step, step);
+}
+
+/// The number of a tensor of one float or double; nothing if it is another.
+std::optional<double> number_of_tensor(std::string_view tensor) {
+  std::uint64_t type = 0;
+  std::string_view numbers;
+  for (ProtobufReader field(tensor); field.next();) {
+    if (field.field() == tensor_type) type = field.integer();
+    if (field.field() == tensor_content || field.field() == tensor_floats || field.field() == tensor_doubles) {
+      numbers = field.bytes();
+    }
+  }
+  if (type == float_type && numbers.size() == sizeof(float)) return number_at<float>(numbers, 0);
+  if (type == double_type && numbers.size() == sizeof(double)) return number_at<double>(numbers, 0);
+  return std::nullopt;
+}
+
+/// Adds the scalars of a serialized Event, or discards those that a restarted session does again.
+void add_scalars(std::string_view event, std::vector<EventScalar>& scalars) {
+  double seconds = 0;
+  std::int64_t step = 0;
+  std::string_view summary;
+  bool restarted = false;
+  for (ProtobufReader field(event); field.next();) {
+    if (field.field() == event_time) seconds = field.number<double>();
+    if (field.field() == event_step) step = static_cast<std::int64_t>(field.integer());
+    if (field.field() == event_summary) summary = field.bytes();
+    if (field.field() != event_session_log) continue;
+    for (ProtobufReader log(field.bytes()); log.next();) {
+      restarted = restarted || (log.field() == session_status && log.integer() == session_started);
+    }
+  }
+  if (restarted) std::erase_if(scalars, [step](const EventScalar& scalar) { return scalar.step >= step; });
+  for (ProtobufReader field(summary); field.next();) {
+    if (field.field() != summary_value) continue;
+    EventScalar scalar{.step = step, .seconds = seconds};
+    std::optional<double> number;
+    for (ProtobufReader value(field.bytes()); value.next();) {
+      if (value.field() == value_tag) scalar.tag = value.bytes();
+      if (value.field() == value_simple) number = value.number();
+      if (value.field() == value_tensor) number = number_of_tensor(value.bytes());
+    }
+    if (!number) continue;
+    scalar.value = *number;
+    scalars.push_back(std::move(scalar));
+  }
+}
+
+constexpr std::size_t length_bytes = sizeof(std::uint64_t), crc_bytes = sizeof(std::uint32_t);
 
 }  // namespace
 
@@ -54,19 +122,22 @@ std::uint32_t crc32c(std::string_view bytes) {
 }
 
 void SummaryBytes::scalar(std::string_view tag, double value) {
-  bytes_ += bytes_field(summary_value, bytes_field(value_tag, tag) + field(value_simple, WireType::fixed32,
-                                                                           little_endian(static_cast<float>(value))));
+  summary_.message(summary_value,
+                   ProtobufMessage().bytes(value_tag, tag).number(value_simple, static_cast<float>(value)));
 }
 
 void SummaryBytes::text(std::string_view tag, std::string_view markdown) {
-  constexpr int string_type = 7;   // DataType DT_STRING
   constexpr int tensor_class = 2;  // DataClass DATA_CLASS_TENSOR
-  const std::string plugin = bytes_field(1, bytes_field(1, "text")) + field(4, WireType::varint, varint(tensor_class));
-  const std::string one = bytes_field(2, field(1, WireType::varint, varint(1)));  // shape [1]
-  const std::string tensor =
-      field(1, WireType::varint, varint(string_type)) + bytes_field(2, one) + bytes_field(8, markdown);
-  bytes_ += bytes_field(summary_value, bytes_field(value_tag, tag) + bytes_field(value_tensor, tensor) +
-                                           bytes_field(value_metadata, plugin));
+  const ProtobufMessage plugin =
+      ProtobufMessage().message(1, ProtobufMessage().bytes(1, "text")).integer(4, tensor_class);
+  const ProtobufMessage one = ProtobufMessage().message(2, ProtobufMessage().integer(1, 1));  // shape [1]
+  const ProtobufMessage tensor = ProtobufMessage()
+                                     .integer(tensor_type, static_cast<std::int64_t>(text_type))
+                                     .message(tensor_shape, one)
+                                     .bytes(tensor_texts, markdown);
+  summary_.message(
+      summary_value,
+      ProtobufMessage().bytes(value_tag, tag).message(value_tensor, tensor).message(value_metadata, plugin));
 }
 
 EventFile::EventFile(const std::filesystem::path& folder, std::string_view host) {
@@ -78,7 +149,7 @@ EventFile::EventFile(const std::filesystem::path& folder, std::string_view host)
   path_ = folder / fmt::format("events.out.tfevents.{:010}.{:03}.{}.{}", now / 1000, now % 1000, host, getpid());
   descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail("tensorboard: {}: {}", path_.string(), std::strerror(errno));
-  append(event(0, bytes_field(event_file_version, "brain.Event:2")));
+  append(event(0).bytes(event_file_version, "brain.Event:2").text());
 }
 
 EventFile::~EventFile() {
@@ -86,25 +157,24 @@ EventFile::~EventFile() {
 }
 
 void EventFile::restart_at(std::int64_t step) {
-  constexpr int started = 1;  // SessionLog.SessionStatus START
-  append(event(step, bytes_field(event_session_log, field(1, WireType::varint, varint(started)))));
+  append(event(step).message(event_session_log, ProtobufMessage().integer(session_status, session_started)).text());
 }
 
 bool EventFile::write(std::int64_t step, const SummaryBytes& summary) {
-  append(event(step, bytes_field(event_summary, summary.bytes())));
+  append(event(step).bytes(event_summary, summary.bytes()).text());
   return message_.empty();
 }
 
 bool EventFile::write_graph(std::string_view graph_def) {
-  append(event(0, bytes_field(event_graph, graph_def)));
+  append(event(0).bytes(event_graph, graph_def).text());
   return message_.empty();
 }
 
 void EventFile::append(const std::string& event) {
   if (!message_.empty()) return;
-  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
-  std::string record = length + little_endian(masked(crc32c(length)));
-  record += event + little_endian(masked(crc32c(event)));
+  const std::string length = bytes_of(static_cast<std::uint64_t>(event.size()));
+  std::string record = length + bytes_of(masked(crc32c(length)));
+  record += event + bytes_of(masked(crc32c(event)));
   std::string_view left = record;
   while (!left.empty()) {
     const ssize_t written = ::write(descriptor_, left.data(), left.size());
@@ -115,6 +185,40 @@ void EventFile::append(const std::string& event) {
     }
     left.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+bool begins_event_file(std::string_view bytes) {
+  return bytes.size() >= length_bytes + crc_bytes &&
+         number_at<std::uint32_t>(bytes, length_bytes) == masked(crc32c(bytes.substr(0, length_bytes)));
+}
+
+std::vector<EventScalar> read_event_scalars(const std::filesystem::path& file) {
+  const std::string content = read_file(file);
+  std::vector<EventScalar> scalars;
+  std::string_view left = content;
+  while (left.size() >= length_bytes + crc_bytes) {
+    const auto damaged = [&](std::string_view found) {
+      throw UsageFailure(fmt::format("{}: byte {}: found {}, expected an undamaged TensorBoard event file",
+                                     file.string(), content.size() - left.size(), found));
+    };
+    if (!begins_event_file(left)) damaged("a length with another CRC");
+    const auto length = number_at<std::uint64_t>(left, 0);
+    if (length > left.size() - length_bytes - crc_bytes ||
+        left.size() - length_bytes - crc_bytes - length < crc_bytes) {
+      break;  // the last record, of a program that was killed
+    }
+    const std::string_view event = left.substr(length_bytes + crc_bytes, length);
+    if (number_at<std::uint32_t>(left, length_bytes + crc_bytes + length) != masked(crc32c(event))) {
+      damaged("an event with another CRC");
+    }
+    try {
+      add_scalars(event, scalars);
+    } catch (const Failure& failure) {
+      damaged(failure.what());
+    }
+    left.remove_prefix(length_bytes + crc_bytes + length + crc_bytes);
+  }
+  return scalars;
 }
 
 }  // namespace babelring

@@ -1,50 +1,12 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-/// Serializes protocol buffers by hand: each field is a tag (number and wire type), then the value.
-/// Source: protobuf.dev/programming-guides/encoding.
-
-namespace babelring::protobuf {
-
-template <class Number>
-std::string little_endian(Number number) {
-  static_assert(std::endian::native == std::endian::little);
-  std::string bytes(sizeof number, '\0');
-  std::memcpy(bytes.data(), &number, sizeof number);
-  return bytes;
-}
-
-/// How a field is encoded: the low three bits of its tag.
-enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-inline std::string varint(std::uint64_t number) {
-  std::string bytes;
-  for (; number >= 0x80; number >>= 7) bytes += static_cast<char>(number | 0x80);
-  return bytes += static_cast<char>(number);
-}
-
-inline std::string field(int number, WireType type, const std::string& value) {
-  return varint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(type)) + value;
-}
-
-inline std::string varint_field(int number, std::uint64_t value) {
-  return field(number, WireType::varint, varint(value));
-}
-
-/// A text, a message or packed numbers.
-inline std::string bytes_field(int number, std::string_view bytes) {
-  return field(number, WireType::bytes, varint(bytes.size()).append(bytes));
-}
-
-}  // namespace babelring::protobuf
+#include "base/protobuf.h"
 
 namespace babelring {
 
@@ -57,16 +19,16 @@ class SummaryBytes {
   void scalar(std::string_view tag, double value);
   /// Adds Markdown for TensorBoard's Text tab.
   void text(std::string_view tag, std::string_view markdown);
-  bool empty() const { return bytes_.empty(); }
-  const std::string& bytes() const { return bytes_; }
+  bool empty() const { return bytes().empty(); }
+  const std::string& bytes() const { return summary_.text(); }
 
  private:
-  std::string bytes_;
+  ProtobufMessage summary_;
 };
 
 /// Writes a TensorBoard event file. It consists of TFRecords: u64 length, masked CRC of the length, payload, masked CRC
-/// of the payload. Each payload is an `Event` message (tensorflow/core/util/event.proto), serialized by hand. Each
-/// event is written with one write(2). Not thread-safe.
+/// of the payload. Each payload is an `Event` message (tensorflow/core/util/event.proto). Each event is written with
+/// one write(2). Not thread-safe.
 class EventFile {
  public:
   /// Creates the folder and a new file in it, whose name sorts after older files. Throws Failure.
@@ -93,5 +55,22 @@ class EventFile {
   int descriptor_ = -1;
   std::string message_;
 };
+
+/// A scalar of an event file.
+struct EventScalar {
+  std::string tag;
+  std::int64_t step = 0;
+  double seconds = 0;  // wall clock, since 1970 UTC
+  double value = 0;
+};
+
+/// The scalars of an event file of any program, in their order: of `simple_value`, as PyTorch and this program write
+/// them, or a tensor of one number, as TensorFlow 2 does. A restart of the session discards what it does again. Ends
+/// before a last record that is not complete, as a killed program leaves it. Throws UsageFailure (file, byte) if the
+/// file is no event file or damaged.
+std::vector<EventScalar> read_event_scalars(const std::filesystem::path& file);
+
+/// True if the bytes begin an event file: the length of its first record has the right CRC.
+bool begins_event_file(std::string_view bytes);
 
 }  // namespace babelring

@@ -19,8 +19,8 @@ namespace babelring {
 
 // One visit_fields() for each record type lists its members in output order. To add a field, add a line here and in
 // docs/formats.md. In JSON, `field(name, member)` is optional and `field.required(name, member)` is mandatory.
-// `field.if_known(name, member)` is optional and left out if the number is NaN or the integer 0, the text or the array
-// empty, or the value null.
+// `field.if_known(name, member)` is optional and left out if the number is NaN or the integer 0, the flag false, the
+// text or the array empty, or the value null.
 
 template <const_or_not<StepRecord> Step, class Visitor>
 void visit_fields(Step& step, Visitor&& field) {
@@ -79,6 +79,7 @@ void visit_fields(Eval& eval, Visitor&& field) {
   field.required("set", eval.set);
   field("loss", eval.loss);
   field("nll", eval.nll);
+  field.if_known("loss_unknown", eval.loss_unknown);
   field.if_known("entropy", eval.entropy);
   field("accuracy", eval.accuracy);
   field("sacrebleu", eval.sacrebleu);
@@ -255,6 +256,10 @@ class FieldWriter {
   /// Writes nothing if the value is null.
   void if_known(std::string_view name, const json::value& value) {
     if (!value.is_null()) (*this)(name, value);
+  }
+  /// Writes nothing if it is false.
+  void if_known(std::string_view name, bool value) {
+    if (value) (*this)(name, value);
   }
   /// Writes nothing if the number is 0.
   void if_known(std::string_view name, std::int64_t value) {

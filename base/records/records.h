@@ -88,6 +88,8 @@ struct EvalRecord {
   std::int64_t update = 0;
   std::string set;           // name of the validation set
   double loss = 0, nll = 0;  // nats per target token, teacher forced
+  // `loss` is NaN because another program, from which the run was imported, did not log it.
+  bool loss_unknown = false;
   // Exact entropy of the source over the same tokens, nats per target token; NaN where unknown.
   double entropy = std::numeric_limits<double>::quiet_NaN();
   double accuracy = 0;   // teacher-forced token accuracy

@@ -12,8 +12,8 @@
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/measured_setting.h"
 #include "cli/runs/table.h"
-#include "insight/predict/calibration.h"
 #include "insight/predict/fits.h"
+#include "insight/predict/predict.h"
 
 namespace babelring {
 namespace {

@@ -138,7 +138,7 @@ insight::RankRecord from_table(const RecordArguments& arguments) {
     throw UsageFailure("--from-table: expected --gpu and --model, which row to take");
   }
   std::size_t skipped = 0;
-  const auto profiles = insight::gpu_profiles(insight::CsvTable::read(arguments.table), &skipped);
+  const auto profiles = insight::gpu_profiles(CsvTable::read(arguments.table), &skipped);
   if (skipped > 0) print_error(fmt::format("warning: {} rows have no compute time and are left out\n", skipped));
   const insight::GpuProfile& profile = insight::find_profile(profiles, arguments.gpu, arguments.model);
   const std::int64_t parameters =

@@ -77,7 +77,7 @@ void print_fit(const insight::TwoGpuFit& fit, const Screen& screen) {
 
 void show_gpus(const GpusArguments& arguments) {
   std::vector<std::string> left_out;
-  const auto fits = insight::two_gpu_fits(insight::CsvTable::read(arguments.table), &left_out);
+  const auto fits = insight::two_gpu_fits(CsvTable::read(arguments.table), &left_out);
   for (const std::string& line : left_out) print_error(fmt::format("left out: {}\n", line));
   if (!arguments.as_json) {
     for (const insight::TwoGpuFit& fit : fits) print_fit(fit, Screen::of_stdout());
@@ -118,12 +118,12 @@ struct StallsArguments {
   double files = 87473, start_up_s = 3;
 };
 
-insight::CsvTable table_in(const fs::path& folder, const std::string& name) {
+CsvTable table_in(const fs::path& folder, const std::string& name) {
   const fs::path file = folder / (name + ".csv");
   if (!fs::is_regular_file(file)) {
     throw UsageFailure(fmt::format("--data: found no {}, expected the table in this folder", file.string()));
   }
-  return insight::CsvTable::read(file.string());
+  return CsvTable::read(file.string());
 }
 
 insight::Figure make_figure(const StallsArguments& arguments) {

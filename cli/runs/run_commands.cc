@@ -91,6 +91,7 @@ void add_run(CLI::App& app, ConfigReader read_config) {
   add_run_download(*run);
   add_run_trace(*run);
   add_run_sync(*run);
+  add_run_import(*run);
 }
 
 }  // namespace babelring

@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/records/records.h"
 #include "cli/runs/screen.h"
 #include "client/api_client.h"
 #include "client/server_access.h"
@@ -68,7 +70,7 @@ struct RunChoice : ServerChoice {
 using ConfigReader = std::function<std::string(const std::string& file, const std::vector<std::string>& overrides)>;
 
 /// Adds `nmt run` with the subcommands submit, list, show, why, compare, watch, stop, resume, edit, archive, delete,
-/// logs, checkpoints, pin, download, trace and sync.
+/// logs, checkpoints, pin, download, trace, sync and import.
 void add_run(CLI::App& app, ConfigReader read_config);
 
 /// Adds `nmt webhook` with the subcommands list, add, edit, remove and test.
@@ -148,6 +150,10 @@ struct SyncedRun {
 /// reached, does not take the records or refuses the token. What was sent before that is marked.
 std::vector<SyncedRun> sync_runs(const std::vector<std::filesystem::path>& folders, const SyncOptions& options);
 
+/// Sends the records of one rank of a run, of which the server may have some already. Throws Failure if the server
+/// cannot be reached, does not take them or refuses the token.
+SyncedRun send_records(std::span<const Record> records, const SyncOptions& options);
+
 // One function per subcommand.
 void add_run_submit(CLI::App& run, ConfigReader read_config);
 void add_run_list(CLI::App& run);
@@ -166,5 +172,6 @@ void add_run_pin(CLI::App& run);
 void add_run_download(CLI::App& run);
 void add_run_trace(CLI::App& run);
 void add_run_sync(CLI::App& run);
+void add_run_import(CLI::App& run);
 
 }  // namespace babelring

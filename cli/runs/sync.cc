@@ -71,6 +71,16 @@ class RunSync {
     }
   }
 
+  /// Sends records of one rank, of which the server may have some already.
+  void send(std::span<const Record> records) {
+    confirmed_ = 0;
+    while (!records.empty()) {
+      const auto batch = records.first(std::min(records.size(), max_batch_records));
+      if (!deliver(batch)) fail("{}: the server has lost records that it had confirmed", client_.address());
+      records = records.subspan(batch.size());
+    }
+  }
+
  private:
   /// False if the server lacks earlier records: confirmed_ is its newest one then.
   bool deliver(std::span<const Record> records) {
@@ -88,8 +98,8 @@ class RunSync {
     }
     const bool alone = records.size() == 1;
     if (posted.delivery != Delivery::refused && (posted.delivery != Delivery::oversized || alone)) {
-      fail("{}: {}; repeat the command to send what is left in {}", client_.address(), posted.why,
-           (result_.folder / "spool").string());
+      fail("{}: {}; repeat the command to send what is left{}", client_.address(), posted.why,
+           result_.folder.empty() ? "" : " in " + (result_.folder / "spool").string());
     }
     if (alone) {
       if (result_.refused++ == 0) result_.refusal = posted.why;
@@ -194,6 +204,16 @@ std::vector<SyncedRun> sync_runs(const std::vector<fs::path>& folders, const Syn
     for (const SpoolFile& spool : spools[i]) sending.send(spool.file);
   }
   return runs;
+}
+
+SyncedRun send_records(std::span<const Record> records, const SyncOptions& options) {
+  HttpClient client(options.server.address, client_options(options.server));
+  SyncedRun run;
+  RunSync(client, options, run).send(records);
+  if (run.refused > 0) {
+    fail("{}: {} of {} records were refused: {}", client.address(), run.refused, records.size(), run.refusal);
+  }
+  return run;
 }
 
 void add_run_sync(CLI::App& run) {

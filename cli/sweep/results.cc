@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/csv.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/options/usage.h"
@@ -18,7 +19,6 @@
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 #include "cli/sweep/sweep_runs.h"
-#include "insight/tables/csv.h"
 
 namespace babelring {
 namespace {
@@ -75,11 +75,11 @@ json::object view_json(const SweepView& view) {
 void print_sweep_csv(const SweepView& view) {
   const std::vector<std::string> names = coordinate_names(view.results);
   fmt::print("cell,run,state,update");
-  for (const std::string& name : names) fmt::print(",{}", insight::csv_field(name));
+  for (const std::string& name : names) fmt::print(",{}", csv_field(name));
   fmt::print(",{}\n", view.metric);
   for (const SweepResult& result : view.results) {
     fmt::print("{},{},{},{}", result.cell, result.run, result.state, result.update);
-    for (const std::string& name : names) fmt::print(",{}", insight::csv_field(coordinate(result.coordinates, name)));
+    for (const std::string& name : names) fmt::print(",{}", csv_field(coordinate(result.coordinates, name)));
     fmt::print(",{}\n", result.value ? fmt::format("{}", *result.value) : "");
   }
 }

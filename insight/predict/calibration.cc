@@ -1,4 +1,4 @@
-#include "insight/predict/calibration.h"
+#include "insight/predict/predict.h"
 
 #include <cmath>
 #include <utility>

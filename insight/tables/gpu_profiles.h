@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/csv.h"
 #include "insight/predict/rank_record.h"
-#include "insight/tables/csv.h"
 
 namespace babelring::insight {
 

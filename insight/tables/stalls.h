@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/csv.h"
 #include "insight/plot.h"
 #include "insight/predict/fits.h"
-#include "insight/tables/csv.h"
 
 namespace babelring::insight {
 

@@ -5,14 +5,12 @@
 #include <map>
 #include <set>
 
-#include "base/records/event_file.h"
+#include "base/protobuf.h"
 #include "base/text.h"
 #include "lab/graph/op_graph.h"
 
 namespace babelring {
 namespace {
-
-using protobuf::bytes_field, protobuf::varint_field;
 
 /// TensorBoard groups nodes by the parts of their names between slashes.
 std::string grouped_name(std::string name) {
@@ -21,14 +19,16 @@ std::string grouped_name(std::string name) {
 }
 
 /// A NodeDef: name = 1, op = 2, input = 3, attr = 5.
-std::string node_def(const std::string& name, std::string_view op, const std::vector<std::string>& inputs,
-                     const std::map<std::string, std::string>& texts) {
+ProtobufMessage node_def(const std::string& name, std::string_view op, const std::vector<std::string>& inputs,
+                         const std::map<std::string, std::string>& texts) {
   constexpr int attribute_key = 1, attribute_value = 2, value_text = 2;
-  std::string node = bytes_field(1, name) + bytes_field(2, op);
-  for (const std::string& input : inputs) node += bytes_field(3, input);
+  ProtobufMessage node;
+  node.bytes(1, name).bytes(2, op);
+  for (const std::string& input : inputs) node.bytes(3, input);
   for (const auto& [key, text] : texts) {
-    node +=
-        bytes_field(5, bytes_field(attribute_key, key) + bytes_field(attribute_value, bytes_field(value_text, text)));
+    node.message(5, ProtobufMessage()
+                        .bytes(attribute_key, key)
+                        .message(attribute_value, ProtobufMessage().bytes(value_text, text)));
   }
   return node;
 }
@@ -36,8 +36,8 @@ std::string node_def(const std::string& name, std::string_view op, const std::ve
 }  // namespace
 
 std::string graph_def_of(const OpGraph& graph) {
-  std::string graph_def;
-  const auto add = [&graph_def](const std::string& node) { graph_def += bytes_field(1, node); };
+  ProtobufMessage graph_def;
+  const auto add = [&graph_def](const ProtobufMessage& node) { graph_def.message(1, node); };
   std::map<std::string, std::string> outside;  // name of a parameter or input → its op
   for (const GraphNode& node : graph.nodes) {
     std::set<std::string> inputs;
@@ -57,7 +57,7 @@ std::string graph_def_of(const OpGraph& graph) {
   }
   for (const auto& [name, op] : outside) add(node_def(name, op, {}, {}));
   constexpr int versions = 4, producer = 1;
-  return graph_def + bytes_field(versions, varint_field(producer, 22));
+  return graph_def.message(versions, ProtobufMessage().integer(producer, 22)).text();
 }
 
 namespace {

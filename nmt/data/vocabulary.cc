@@ -15,9 +15,9 @@
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/protobuf.h"
 #include "base/result.h"
 #include "nmt/core/machine.h"
-#include "nmt/data/protobuf.h"
 
 namespace babelring {
 namespace {
@@ -119,7 +119,7 @@ constexpr int target_model_field = 1000, origin_field = 1001;
 
 VocabularyModels split_models(std::string_view file) {
   VocabularyModels models;
-  for (MessageReader fields(file); fields.next();) {
+  for (ProtobufReader fields(file); fields.next();) {
     if (fields.field() == target_model_field) {
       models.target = fields.bytes();
     } else if (fields.field() == origin_field) {
@@ -132,7 +132,7 @@ VocabularyModels split_models(std::string_view file) {
 }
 
 std::string join_models(const VocabularyModels& models) {
-  Message more;
+  ProtobufMessage more;
   if (!models.target.empty()) more.bytes(target_model_field, models.target);
   if (!models.origin.empty()) more.bytes(origin_field, models.origin);
   return models.source + more.text();

@@ -12,7 +12,7 @@
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "nmt/data/protobuf.h"
+#include "base/protobuf.h"
 #include "nmt/data/text.h"
 #include "nmt/data/vocabulary.h"
 
@@ -25,7 +25,7 @@ constexpr int character_map_field = 2, remove_spaces_field = 4;  // of the norma
 }  // namespace
 
 SubwordModel::SubwordModel(std::string_view bytes) {
-  for (MessageReader model(bytes); model.next();) {
+  for (ProtobufReader model(bytes); model.next();) {
     if (model.field() == pieces_field) read_piece(model.bytes());
     if (model.field() == 2) read_trainer(model.bytes());
     if (model.field() == normalizer_field) read_normalizer(model.bytes());
@@ -42,7 +42,7 @@ std::vector<std::int32_t> SubwordModel::ids_of(PieceType wanted) const {
 
 void SubwordModel::read_piece(std::string_view bytes) {
   Piece& piece = pieces.emplace_back();
-  for (MessageReader reader(bytes); reader.next();) {
+  for (ProtobufReader reader(bytes); reader.next();) {
     if (reader.field() == 1) piece.text = reader.bytes();
     if (reader.field() == 2) piece.score = reader.number();
     if (reader.field() == 3) piece.type = static_cast<PieceType>(reader.integer());
@@ -50,14 +50,14 @@ void SubwordModel::read_piece(std::string_view bytes) {
 }
 
 void SubwordModel::read_trainer(std::string_view bytes) {
-  for (MessageReader reader(bytes); reader.next();) {
+  for (ProtobufReader reader(bytes); reader.next();) {
     if (reader.field() == 3) type = static_cast<ModelType>(reader.integer());
     if (reader.field() == 35) byte_fallback = reader.integer() != 0;
   }
 }
 
 void SubwordModel::read_normalizer(std::string_view bytes) {
-  for (MessageReader reader(bytes); reader.next();) {
+  for (ProtobufReader reader(bytes); reader.next();) {
     if (reader.field() == 1) normalization = reader.bytes();
     if (reader.field() == character_map_field) character_map = reader.bytes();
     if (reader.field() == 3) starts_with_space = reader.integer() != 0;
@@ -92,14 +92,14 @@ std::string with_symbols(const std::string& model, const std::vector<std::string
   const SubwordModel known_pieces(model);
   std::map<std::string_view, SubwordModel::PieceType> types;  // by piece
   for (const SubwordModel::Piece& piece : known_pieces.pieces) types[piece.text] = piece.type;
-  Message more;  // a repeated field may go on at the end
+  ProtobufMessage more;  // a repeated field may go on at the end
   for (const std::string& symbol : symbols) {
     const auto known = types.find(symbol);
     if (known == types.end()) {
-      const Message piece = Message()
-                                .bytes(text_field, symbol)
-                                .number(score_field, 0)
-                                .integer(type_field, static_cast<std::int64_t>(user_defined));
+      const ProtobufMessage piece = ProtobufMessage()
+                                        .bytes(text_field, symbol)
+                                        .number(score_field, 0)
+                                        .integer(type_field, static_cast<std::int64_t>(user_defined));
       more.message(pieces_field, piece);
     } else if (known->second != user_defined) {
       throw UsageFailure(fmt::format(
@@ -165,7 +165,7 @@ class CharacterMap {
 
 std::string_view field_of(std::string_view message, int field) {
   std::string_view found;
-  for (MessageReader fields(message); fields.next();) {
+  for (ProtobufReader fields(message); fields.next();) {
     if (fields.field() == field) found = fields.bytes();
   }
   return found;
@@ -230,14 +230,14 @@ Replacements replacements_of(std::string_view model) {
 std::string with_replacements(std::string_view model, const Replacements& replacements) {
   Replacements all = replacements;
   all.merge(replacements_of(model));
-  Message normalizer;
-  for (MessageReader fields(field_of(model, normalizer_field)); fields.next();) {
+  ProtobufMessage normalizer;
+  for (ProtobufReader fields(field_of(model, normalizer_field)); fields.next();) {
     if (fields.field() == character_map_field || fields.field() == remove_spaces_field) continue;
     normalizer.whole(fields.whole());
   }
   normalizer.bytes(character_map_field, compiled(all)).integer(remove_spaces_field, 1);
-  Message result;
-  for (MessageReader fields(model); fields.next();) {
+  ProtobufMessage result;
+  for (ProtobufReader fields(model); fields.next();) {
     if (fields.field() != normalizer_field) result.whole(fields.whole());
   }
   return result.message(normalizer_field, normalizer).text();

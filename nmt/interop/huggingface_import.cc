@@ -11,8 +11,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/protobuf.h"
 #include "nmt/checkpoint/safetensors.h"
-#include "nmt/data/protobuf.h"
 #include "nmt/interop/import.h"
 #include "nmt/interop/marian.h"
 
@@ -247,13 +247,13 @@ std::string with_pieces_of_table(std::string_view model, const std::vector<std::
   constexpr std::int64_t control = 3, user_defined = 4;
   std::map<std::string, std::string, std::less<>> messages;  // by piece
   std::vector<std::string> own;
-  Message result;
-  for (MessageReader fields(model); fields.next();) {
+  ProtobufMessage result;
+  for (ProtobufReader fields(model); fields.next();) {
     if (fields.field() != pieces_field) {
       result.bytes(fields.field(), fields.bytes());
       continue;
     }
-    for (MessageReader piece(fields.bytes()); piece.next();) {
+    for (ProtobufReader piece(fields.bytes()); piece.next();) {
       if (piece.field() != text_field) continue;
       messages[own.emplace_back(piece.bytes())] = fields.bytes();
     }
@@ -266,15 +266,15 @@ std::string with_pieces_of_table(std::string_view model, const std::vector<std::
     } else if (piece.starts_with(">>") && piece.ends_with("<<")) {
       // With the space that SentencePiece puts before a text, as the tokenizer of transformers has no piece for it.
       const std::string symbol = "\u2581" + piece;
-      const Message message =
-          Message().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
+      const ProtobufMessage message =
+          ProtobufMessage().bytes(text_field, symbol).number(score_field, 0).integer(type_field, user_defined);
       result.message(pieces_field, message);
     } else {
       const std::string name = static_cast<std::int32_t>(id) == bos_id ? piece
                                : rows[id] < 0                          ? fmt::format("{}{}>", absent_piece, id)
                                                                        : fmt::format("<{} of the other>", id);
       result.message(pieces_field,
-                     Message().bytes(text_field, name).number(score_field, 0).integer(type_field, control));
+                     ProtobufMessage().bytes(text_field, name).number(score_field, 0).integer(type_field, control));
     }
   }
   return result.text();

@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
-#include "nmt/data/protobuf.h"
+#include "base/protobuf.h"
 #include "nmt/interop/marian.h"
 #include "nmt/interop/marian_files.h"
 
@@ -39,10 +39,10 @@ std::vector<std::string> pieces_of_model(std::string_view model, std::set<std::s
   constexpr int pieces_field = 1, text_field = 1, type_field = 3;
   constexpr std::uint64_t control = 3;
   std::vector<std::string> pieces;
-  for (MessageReader fields(model); fields.next();) {
+  for (ProtobufReader fields(model); fields.next();) {
     if (fields.field() != pieces_field) continue;
     std::string& text = pieces.emplace_back();
-    for (MessageReader piece(fields.bytes()); piece.next();) {
+    for (ProtobufReader piece(fields.bytes()); piece.next();) {
       if (piece.field() == text_field) text = piece.bytes();
       if (piece.field() == type_field && piece.integer() == control) controls.insert(text);
     }

@@ -8,7 +8,7 @@
 
 #include "base/failure.h"
 #include "base/log.h"
-#include "nmt/data/protobuf.h"
+#include "base/protobuf.h"
 #include "nmt/interop/marian.h"
 
 namespace babelring {
@@ -263,12 +263,12 @@ bool is_plain_name(const std::string& name) {
 }  // namespace
 
 std::string MarianOrigin::packed() const {
-  Message message;
+  ProtobufMessage message;
   message.integer(version_field, origin_version).bytes(options_field, options).bytes(model_field, model);
   for (const std::string& name : arrays) message.bytes(array_field, name);
   for (const std::string& name : vocabularies) message.bytes(vocabulary_field, name);
   for (const auto& [name, content] : files) {
-    message.message(file_field, Message().bytes(name_field, name).bytes(content_field, content));
+    message.message(file_field, ProtobufMessage().bytes(name_field, name).bytes(content_field, content));
   }
   return message.bytes(rows_field, bytes_of(rows)).bytes(source_rows_field, bytes_of(source_rows)).text();
 }
@@ -276,7 +276,7 @@ std::string MarianOrigin::packed() const {
 std::optional<MarianOrigin> MarianOrigin::unpack(std::string_view content) try {
   MarianOrigin origin;
   std::uint64_t version = 0;
-  for (MessageReader fields(content); fields.next();) {
+  for (ProtobufReader fields(content); fields.next();) {
     const std::string bytes(fields.bytes());
     if (fields.field() == version_field) version = fields.integer();
     if (fields.field() == options_field) origin.options = bytes;
@@ -287,7 +287,7 @@ std::optional<MarianOrigin> MarianOrigin::unpack(std::string_view content) try {
     if (fields.field() == source_rows_field) origin.source_rows = rows_in(bytes);
     if (fields.field() != file_field) continue;
     std::string name, text;
-    for (MessageReader file(bytes); file.next();) (file.field() == name_field ? name : text) = file.bytes();
+    for (ProtobufReader file(bytes); file.next();) (file.field() == name_field ? name : text) = file.bytes();
     origin.files[name] = text;
   }
   bool is_ours = version == origin_version && is_plain_name(origin.model);

@@ -13,7 +13,7 @@
 #include "base/failure.h"
 #include "base/files.h"
 #include "base/mapped_file.h"
-#include "nmt/data/protobuf.h"
+#include "base/protobuf.h"
 #include "nmt/interop/export.h"
 
 namespace babelring {
@@ -36,7 +36,7 @@ class Graph {
     return name;
   }
   void output(const std::string& value, const std::string& name, Dimensions dimensions) {
-    graph_.message(1, Message().bytes(1, value).bytes(2, name).bytes(4, "Identity"));
+    graph_.message(1, ProtobufMessage().bytes(1, value).bytes(2, name).bytes(4, "Identity"));
     graph_.message(12, described(name, TensorType::f32, dimensions));
   }
 
@@ -47,7 +47,7 @@ class Graph {
   using Attributes = std::initializer_list<Attribute>;
   std::vector<std::string> ops(std::string_view type, const std::vector<std::string>& inputs, int outputs,
                                Attributes attributes = {}) {
-    Message node;
+    ProtobufMessage node;
     for (const std::string& name : inputs) node.bytes(1, name);
     std::vector<std::string> names;
     for (int i = 0; i < outputs; ++i) {
@@ -76,7 +76,7 @@ class Graph {
   std::string tensor(const std::string& name, const std::vector<std::int64_t>& shape, std::string_view mapped,
                      std::string own = {}) {
     if (!names_.insert(name).second) return name;
-    Message header = tensor_header(name, TensorType::f32, shape);
+    ProtobufMessage header = tensor_header(name, TensorType::f32, shape);
     header.length(9, mapped.size() + own.size());
     tensors_.push_back({.header = header.text(), .mapped = mapped, .own = std::move(own)});
     return name;
@@ -84,11 +84,11 @@ class Graph {
 
   /// Throws Failure if the file would have 2 GiB, which protobuf cannot hold.
   void write(const std::filesystem::path& file) const {
-    Message model;
-    model.integer(1, ir_version).bytes(2, "babelring").message(8, Message().integer(2, opset));
+    ProtobufMessage model;
+    model.integer(1, ir_version).bytes(2, "babelring").message(8, ProtobufMessage().integer(2, opset));
     std::size_t size = graph_.text().size();
     for (const StoredTensor& tensor : tensors_)
-      size += Message().length(5, tensor.size()).text().size() + tensor.size();
+      size += ProtobufMessage().length(5, tensor.size()).text().size() + tensor.size();
     model.length(7, size);
     if (size + model.text().size() > std::numeric_limits<std::int32_t>::max()) {
       fail("export: {} has {} bytes, expected less than 2 GiB", file.filename().string(), size);
@@ -97,7 +97,7 @@ class Graph {
     output.write(model.text());
     output.write(graph_.text());
     for (const StoredTensor& tensor : tensors_) {
-      output.write(Message().length(5, tensor.size()).text());
+      output.write(ProtobufMessage().length(5, tensor.size()).text());
       for (const std::string_view part :
            {std::string_view(tensor.header), tensor.mapped, std::string_view(tensor.own)}) {
         output.write(part);
@@ -115,18 +115,18 @@ class Graph {
     std::size_t size() const { return header.size() + mapped.size() + own.size(); }
   };
 
-  static Message described(const std::string& name, TensorType type, Dimensions dimensions) {
-    Message shape;
+  static ProtobufMessage described(const std::string& name, TensorType type, Dimensions dimensions) {
+    ProtobufMessage shape;
     for (const auto& dimension : dimensions) {
       const auto* size = std::get_if<std::int64_t>(&dimension);
-      shape.message(
-          1, size != nullptr ? Message().integer(1, *size) : Message().bytes(2, std::get<const char*>(dimension)));
+      shape.message(1, size != nullptr ? ProtobufMessage().integer(1, *size)
+                                       : ProtobufMessage().bytes(2, std::get<const char*>(dimension)));
     }
-    const Message tensor = Message().integer(1, static_cast<std::int64_t>(type)).message(2, shape);
-    return Message().bytes(1, name).message(2, Message().message(1, tensor));
+    const ProtobufMessage tensor = ProtobufMessage().integer(1, static_cast<std::int64_t>(type)).message(2, shape);
+    return ProtobufMessage().bytes(1, name).message(2, ProtobufMessage().message(1, tensor));
   }
-  static Message encoded(const Attribute& attribute) {
-    Message message;
+  static ProtobufMessage encoded(const Attribute& attribute) {
+    ProtobufMessage message;
     message.bytes(1, attribute.name);
     if (const auto* integer = std::get_if<std::int64_t>(&attribute.value))
       return message.integer(3, *integer).integer(20, 2);
@@ -134,8 +134,9 @@ class Graph {
     for (const std::int64_t each : std::get<std::vector<std::int64_t>>(attribute.value)) message.integer(8, each);
     return message.integer(20, 7);
   }
-  static Message tensor_header(const std::string& name, TensorType type, const std::vector<std::int64_t>& shape) {
-    Message header;
+  static ProtobufMessage tensor_header(const std::string& name, TensorType type,
+                                       const std::vector<std::int64_t>& shape) {
+    ProtobufMessage header;
     for (const std::int64_t extent : shape) header.integer(1, extent);
     return header.integer(2, static_cast<std::int64_t>(type)).bytes(8, name);
   }
@@ -145,7 +146,7 @@ class Graph {
     return name;
   }
 
-  Message graph_;
+  ProtobufMessage graph_;
   std::vector<StoredTensor> tensors_;
   std::set<std::string> names_;
   int count_ = 0;

@@ -107,7 +107,7 @@ void Engine::compare_weights(Run& run, const RecordHeader& header, const StepRec
 }
 
 void Engine::observe_eval(Run& run, const EvalRecord& eval) {
-  run.bad_evaluation = std::isfinite(eval.loss)
+  run.bad_evaluation = std::isfinite(eval.loss) || eval.loss_unknown
                            ? ""
                            : fmt::format("the evaluation after update {} has loss {}", count(eval.update), eval.loss);
 }

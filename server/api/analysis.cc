@@ -16,7 +16,6 @@
 #include "server/api/query.h"
 #include "server/api/responses.h"
 #include "server/store/checkpoints.h"
-#include "server/verdict/stored_history.h"
 #include "server/verdict/verdict_input.h"
 
 namespace babelring::api {

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/access/audit_log.h"
-#include "server/access/edit_locks.h"
 #include "server/access/idempotency.h"
 #include "server/access/token_service.h"
 #include "server/api/analysis.h"
@@ -23,6 +26,22 @@
 #include "server/store/store.h"
 #include "server/telemetry/http_meter.h"
 #include "server/verdict/run_health.h"
+
+namespace babelring::access {
+
+/// Locks by resource name. Held from the check of If-Match until the change is written, so that two requests with the
+/// same ETag cannot both succeed. Names may share a lock, so a thread must not hold two.
+class EditLocks {
+ public:
+  [[nodiscard]] std::unique_lock<std::mutex> lock(std::string_view name) {
+    return std::unique_lock(locks_[std::hash<std::string_view>()(name) % locks_.size()]);
+  }
+
+ private:
+  std::array<std::mutex, 64> locks_;
+};
+
+}  // namespace babelring::access
 
 namespace babelring::launch {
 class ControlPlane;

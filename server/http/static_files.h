@@ -25,6 +25,9 @@ struct PageFile {
   std::string_view gzip;
 };
 
+/// The dashboard as it was built into this program (server/page), sorted by path.
+std::span<const PageFile> page_files();
+
 /// Serves the dashboard from the embedded files, or from a folder during development. "/" serves index.html. Its views
 /// are selected by the URL fragment, which the server does not see.
 class StaticFiles {

@@ -72,20 +72,20 @@ endforeach()
 string(APPEND assembly ".section .note.GNU-stack,\"\",%progbits\n")
 
 file(WRITE "${OUT}/page.S" "${assembly}")
-file(WRITE "${OUT}/page.cc" "#include \"server/page/page.h\"
+file(WRITE "${OUT}/page.cc" "#include \"server/http/static_files.h\"
 
 #include <array>
 
 ${declarations}
-namespace babelring {
+namespace babelring::http {
 namespace {
 
-const std::array<http::PageFile, ${count}> files = {{
+const std::array<PageFile, ${count}> files = {{
 ${rows}}};
 
 }  // namespace
 
-std::span<const http::PageFile> page_files() { return files; }
+std::span<const PageFile> page_files() { return files; }
 
-}  // namespace babelring
+}  // namespace babelring::http
 ")

@@ -225,7 +225,7 @@ std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, 
   Statement rows = reader.database.prepare(
       "SELECT step, json_extract(body, '$.set'), json_extract(body, '$.loss'), sacrebleu, "
       "coalesce(json_extract(body, '$.set_digest'), ''), coalesce(json_extract(body, '$.scoring'), '') "
-      "FROM evals WHERE run = ? ORDER BY eval DESC LIMIT ?");
+      "FROM evals WHERE run = ? AND json_extract(body, '$.loss_unknown') IS NULL ORDER BY eval DESC LIMIT ?");
   rows.bind(run, rows_read);
   std::map<std::string, std::vector<ValidationRow>, std::less<>> by_set;  // newest first
   std::map<std::string, Measured, std::less<>> measured;                  // the newest of each set

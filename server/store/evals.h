@@ -79,7 +79,8 @@ ComparableScores comparable_scores(Reader& reader, std::int64_t run);
 
 /// The newest `limit` validations on the set `valid_set`, or on the most recently used set if there are none on
 /// `valid_set`. Ordered by step. Excludes validations of updates that a later rollback has discarded, and those of
-/// another content of the set; BLEU that is measured otherwise than the newest is NaN. Throws SqlFailure.
+/// another content of the set or whose loss is unknown; BLEU that is measured otherwise than the newest is NaN. Throws
+/// SqlFailure.
 std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
                                               std::size_t limit);
 

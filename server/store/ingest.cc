@@ -138,7 +138,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Step
 
 std::string Ingest::store(const Target& target, const Record& record, const EvalRecord& eval) {
   // Workers always compute a loss. If it is not finite, the weights are unusable, regardless of BLEU.
-  return insert_eval(database_, target.run, record, std::isfinite(eval.loss));
+  return insert_eval(database_, target.run, record, std::isfinite(eval.loss) || eval.loss_unknown);
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const CheckpointRecord&) {

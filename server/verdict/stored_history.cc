@@ -1,4 +1,4 @@
-#include "server/verdict/stored_history.h"
+#include "server/verdict/verdict_input.h"
 
 #include <algorithm>
 #include <map>

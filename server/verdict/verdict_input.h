@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "insight/report/run_history.h"
 #include "insight/steps.h"
 #include "server/launch/profile.h"
 #include "server/store/runs.h"
@@ -32,5 +33,10 @@ inline constexpr std::int64_t verdict_step_rows = 20'000, fast_step_rows = 4'096
 /// configuration. Reads about `max_step_rows` steps for a run of any length, but at least 16 updates of each rank.
 /// Throws SqlFailure.
 Input read_input(store::Reader& reader, const store::RunRow& run, std::int64_t max_step_rows = verdict_step_rows);
+
+/// Reads the records of a run from the store: those that read_spooled_history() reads from its spools, so that both
+/// give the same report. Reads at most about 2 · StepThinning::max_steps steps for a run of any length. Throws
+/// SqlFailure.
+insight::RunHistory read_stored_history(store::Reader& reader, const store::RunRow& run);
 
 }  // namespace babelring::verdict

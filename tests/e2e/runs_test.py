@@ -222,3 +222,37 @@ class RunsTest(SystemTest):
         self.assertIn("toy-b", self.nmt("show", "toy-b"))
         self.assertEqual(self.nmt("list", "--search", "elsewhere"), "no runs\n")
         self.assertEqual(len(json.loads(self.nmt("list", "--limit", "1", "--json"))), 1)
+
+    def losses(self, run: str) -> list[float]:
+        points = self.at.get(f"/api/v1/runs/{run}/metrics/loss?agg=raw&points=1000")
+        return points["value"]
+
+    def test_runs_of_other_programs_are_imported_once_and_compared(self) -> None:
+        overrides = ["training.stop_after=20u", "checkpoint.every=0", "validation.every=10u", "tensorboard=true"]
+        run = self.finish_run("ours", 1, self.at.address, [*overrides, "validation.bleu_every=10u", "name=ours"])
+        ours = self.losses(json.loads(self.nmt("show", "ours", "--json"))["id"])
+        words = ["import", str(self.folder / "ours" / "tensorboard"), "--name", "theirs", "--label", "team=mt"]
+        self.assertRegex(self.nmt(*words, "--dry-run"), r"theirs: TensorBoard, 20 updates, 2 evaluations")
+        self.assertEqual(len(json.loads(self.nmt("list", "--json"))), 1)
+        sent = json.loads(self.nmt(*words, "--json"))["runs"][0]
+        self.assertGreater(sent["sent"], 22)
+        self.assertEqual(json.loads(self.nmt(*words, "--json"))["runs"][0] | {"sent": 0}, sent | {"sent": 0})
+        theirs = self.losses(sent["run"])
+        self.assertEqual(len(theirs), 20)
+        for one, other in zip(ours, theirs):
+            self.assertAlmostEqual(one, other, delta=1e-6 * one)  # event files have 32 bits
+        shown = json.loads(self.nmt("show", "theirs", "--json"))
+        self.assertEqual((shown["state"], shown["health"]["level"]), ("succeeded", "good"))
+        self.assertEqual(shown["labels"], {"imported": "TensorBoard", "team": "mt"})
+        best = json.loads(self.nmt("show", "ours", "--json"))["best"]
+        self.assertEqual(shown["best"]["update"], best["update"])
+        self.assertAlmostEqual(shown["best"]["sacrebleu"], best["sacrebleu"], places=4)
+
+    def test_an_imported_run_without_losses_of_its_evaluations_is_healthy_and_has_a_best(self) -> None:
+        log = self.folder / "scores.csv"
+        log.write_text("step,loss,dev/bleu\n100,5,\n200,4,0.1\n300,3,0.2\n400,2,0.15\n", encoding="utf-8")
+        self.assertIn("from 0 to 1 to percent", self.nmt("import", str(log)))
+        shown = json.loads(self.nmt("show", "scores", "--json"))
+        self.assertEqual(shown["health"]["level"], "good")
+        self.assertEqual((shown["best"]["update"], shown["best"]["sacrebleu"], shown["best"]["loss"]), (300, 20, None))
+        self.assertIn("expected a TensorBoard event file", self.nmt("import", str(self.config), code=2))

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "insight/tables/csv.h"
+#include "base/csv.h"
 
 namespace babelring::insight {
 

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "base/failure.h"
+#include "base/protobuf.h"
 #include "nmt/core/random.h"
 #include "nmt/data/corpus.h"
-#include "nmt/data/protobuf.h"
 #include "nmt/data/text_source.h"
 #include "nmt/data/vocabulary.h"
 #include "tests/nmt/data/synthetic.h"
@@ -188,18 +188,18 @@ TEST(SegmentSampler, KeepsSymbolsBytesAndUnknownCharacters) {
 
 /// The model with one piece of type UNUSED.
 std::string with_unused_piece(const std::string& model, std::int32_t unused) {
-  Message result;
+  ProtobufMessage result;
   std::int32_t id = 0;
-  for (MessageReader fields(model); fields.next(); id += fields.field() == 1 ? 1 : 0) {
+  for (ProtobufReader fields(model); fields.next(); id += fields.field() == 1 ? 1 : 0) {
     const bool is_it = fields.field() == 1 && id == unused;
     std::string_view text;
     float score = 0;
-    for (MessageReader piece(is_it ? fields.bytes() : ""); piece.next();) {
+    for (ProtobufReader piece(is_it ? fields.bytes() : ""); piece.next();) {
       if (piece.field() == 1) text = piece.bytes();
       if (piece.field() == 2) score = piece.number();
     }
     if (is_it) {
-      result.message(1, Message().bytes(1, text).number(2, score).integer(3, 5));
+      result.message(1, ProtobufMessage().bytes(1, text).number(2, score).integer(3, 5));
     } else {
       result.whole(fields.whole());
     }

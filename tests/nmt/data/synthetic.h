@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/protobuf.h"
 #include "nmt/core/random.h"
 #include "nmt/data/corpus.h"
-#include "nmt/data/protobuf.h"
 #include "nmt/data/vocabulary.h"
 
 namespace babelring {
@@ -56,11 +56,11 @@ inline Corpus make_synthetic(const SyntheticOptions& options) {
 /// A SentencePiece model of which some pieces are replaced: those for which `is_known` is false are control pieces with
 /// another text.
 inline std::string with_some_pieces(const std::string& model, const std::function<bool(std::int32_t)>& is_known) {
-  Message result;
+  ProtobufMessage result;
   std::int32_t id = 0;
-  for (MessageReader fields(model); fields.next();) {
+  for (ProtobufReader fields(model); fields.next();) {
     if (fields.field() == 1 && !is_known(id)) {
-      result.message(1, Message().bytes(1, "<none " + std::to_string(id) + ">").number(2, 0).integer(3, 3));
+      result.message(1, ProtobufMessage().bytes(1, "<none " + std::to_string(id) + ">").number(2, 0).integer(3, 3));
     } else {
       result.bytes(fields.field(), fields.bytes());
     }

@@ -9,7 +9,7 @@
 
 #include "base/digest.h"
 #include "base/failure.h"
-#include "nmt/data/protobuf.h"
+#include "base/protobuf.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 
@@ -102,10 +102,10 @@ TEST(VocabularyTest, ATextThatOneModelDoesNotKnowHasTheIdOfTheOther) {
   EXPECT_THAT(turned.encode("the x dog", TextSide::target), testing::Contains(x));
   // Not if the side's table has no row for it.
   const std::string name = fmt::format("<none {}>", x), other = fmt::format("{}{}>", absent_piece, x);
-  Message with_absent;
-  for (MessageReader fields(without); fields.next();) {
+  ProtobufMessage with_absent;
+  for (ProtobufReader fields(without); fields.next();) {
     const bool is_x = fields.field() == 1 && fields.bytes().find(name) != std::string_view::npos;
-    const Message piece = Message().bytes(1, other).number(2, 0).integer(3, 3);
+    const ProtobufMessage piece = ProtobufMessage().bytes(1, other).number(2, 0).integer(3, 3);
     is_x ? with_absent.message(1, piece) : with_absent.whole(fields.whole());
   }
   const Vocabulary two =
@@ -146,7 +146,9 @@ TEST(VocabularyTest, ReplacementsComeBeforeThoseOfTheModelsNormalizer) {
 }
 
 TEST(VocabularyTest, DamagedReplacementsAreRefused) {
-  const auto model = [](const std::string& map) { return Message().message(3, Message().bytes(2, map)).text(); };
+  const auto model = [](const std::string& map) {
+    return ProtobufMessage().message(3, ProtobufMessage().bytes(2, map)).text();
+  };
   std::uint32_t loop = 1U << 8;  // a value beyond the end
   std::string bytes(8, '\0');
   bytes[0] = 4;

@@ -5,8 +5,8 @@
 
 #include "base/failure.h"
 #include "base/json.h"
+#include "base/protobuf.h"
 #include "nmt/checkpoint/safetensors.h"
-#include "nmt/data/protobuf.h"
 #include "tests/nmt/interop/export_fixture.h"
 
 namespace babelring {
@@ -242,15 +242,15 @@ TEST_F(HuggingfaceTest, TokenizerCutsOutSymbols) {
 /// A SentencePiece model whose last piece has another text.
 std::string with_last_piece(const std::string& model, std::string_view text) {
   std::vector<std::string> pieces;
-  Message changed;
-  for (MessageReader reader(model); reader.next();) {
+  ProtobufMessage changed;
+  for (ProtobufReader reader(model); reader.next();) {
     if (reader.field() == 1) {
       pieces.emplace_back(reader.bytes());
     } else {
       changed.bytes(reader.field(), reader.bytes());
     }
   }
-  pieces.back() = Message().bytes(1, text).number(2, -99).text();
+  pieces.back() = ProtobufMessage().bytes(1, text).number(2, -99).text();
   for (const std::string& piece : pieces) changed.bytes(1, piece);
   return changed.text();
 }
@@ -261,10 +261,10 @@ TEST_F(HuggingfaceTest, VocabularyWithThePieceOfPaddingIsRefused) {
               testing::ThrowsMessage<Failure>(testing::HasSubstr("has a piece <pad>, which the format adds")));
 }
 
-TEST(MessageReader, RefusesAMessageThatEndsInsideAField) {
-  const std::string whole = Message().bytes(1, "piece").text();
+TEST(ProtobufReader, RefusesAMessageThatEndsInsideAField) {
+  const std::string whole = ProtobufMessage().bytes(1, "piece").text();
   for (std::size_t size = 1; size < whole.size(); ++size) {
-    EXPECT_THROW(MessageReader(std::string_view(whole).substr(0, size)).next(), Failure) << size;
+    EXPECT_THROW(ProtobufReader(std::string_view(whole).substr(0, size)).next(), Failure) << size;
   }
 }
 

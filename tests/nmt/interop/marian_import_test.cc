@@ -5,9 +5,9 @@
 
 #include "base/failure.h"
 #include "base/json.h"
+#include "base/protobuf.h"
 #include "nmt/checkpoint/safetensors.h"
 #include "nmt/checkpoint/store.h"
-#include "nmt/data/protobuf.h"
 #include "nmt/interop/import.h"
 #include "nmt/interop/marian.h"
 #include "nmt/interop/npz.h"
@@ -156,8 +156,8 @@ class OwnVocabularyTest : public MarianFileTest {
     std::vector<std::int64_t> ours = {eos_id, unk_id};  // by their id
     for (std::int32_t id = before_.size() - 1; id >= first_free_id; --id) ours.push_back(id);
     std::vector<std::string> pieces;
-    Message model;
-    for (MessageReader fields(vocabulary_); fields.next();) {
+    ProtobufMessage model;
+    for (ProtobufReader fields(vocabulary_); fields.next();) {
       if (fields.field() == 1) {
         pieces.emplace_back(fields.bytes());
       } else {

@@ -1,10 +1,10 @@
-#include "insight/tables/csv.h"
+#include "base/csv.h"
 
 #include <gmock/gmock.h>
 
 #include "base/failure.h"
 
-namespace babelring::insight {
+namespace babelring {
 namespace {
 
 using testing::HasSubstr;
@@ -48,4 +48,4 @@ TEST(CsvTest, QuotesWhatNeedsIt) {
 }
 
 }  // namespace
-}  // namespace babelring::insight
+}  // namespace babelring

@@ -14,31 +14,36 @@ namespace babelring {
 // libsentencepiece contains and exports an older version of it, and the two crash in one process.
 
 /// A message under construction.
-class Message {
+class ProtobufMessage {
  public:
-  Message& integer(int field, std::int64_t value) {
+  ProtobufMessage& integer(int field, std::int64_t value) {
     varint(static_cast<std::uint64_t>(field) << 3);
     varint(static_cast<std::uint64_t>(value));
     return *this;
   }
-  Message& number(int field, float value) {
+  ProtobufMessage& number(int field, float value) {
     varint(static_cast<std::uint64_t>(field) << 3 | 5);
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     return *this;
   }
-  Message& bytes(int field, std::string_view value) {
+  ProtobufMessage& double_number(int field, double value) {
+    varint(static_cast<std::uint64_t>(field) << 3 | 1);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  ProtobufMessage& bytes(int field, std::string_view value) {
     length(field, value.size());
     bytes_ += value;
     return *this;
   }
-  Message& message(int field, const Message& value) { return bytes(field, value.bytes_); }
-  /// A whole field of another message.
-  Message& whole(std::string_view field) {
-    bytes_ += field;
+  ProtobufMessage& message(int field, const ProtobufMessage& value) { return bytes(field, value.bytes_); }
+  /// Whole fields of another message.
+  ProtobufMessage& whole(std::string_view fields) {
+    bytes_ += fields;
     return *this;
   }
   /// The beginning of a field of `size` bytes that follow.
-  Message& length(int field, std::size_t size) {
+  ProtobufMessage& length(int field, std::size_t size) {
     varint(static_cast<std::uint64_t>(field) << 3 | 2);
     varint(size);
     return *this;
@@ -55,10 +60,10 @@ class Message {
 
 /// Reads the fields of a message in their order:
 ///
-///     for (MessageReader reader(bytes); reader.next();) if (reader.field() == 1) use(reader.bytes());
-class MessageReader {
+///     for (ProtobufReader reader(bytes); reader.next();) if (reader.field() == 1) use(reader.bytes());
+class ProtobufReader {
  public:
-  explicit MessageReader(std::string_view message) : rest_(message) {}
+  explicit ProtobufReader(std::string_view message) : rest_(message) {}
 
   /// Goes on to the next field; false at the end. Throws Failure if the message ends inside a field.
   bool next() {
@@ -91,9 +96,10 @@ class MessageReader {
   std::string_view whole() const { return begin_.substr(0, begin_.size() - rest_.size()); }
   /// The bytes of a string or a message.
   std::string_view bytes() const { return bytes_; }
-  /// 0 if the field is no float.
-  float number() const {
-    float value = 0;
+  /// 0 if the field is no float or, for `double`, no double.
+  template <class Number = float>
+  Number number() const {
+    Number value = 0;
     if (bytes_.size() == sizeof value) std::memcpy(&value, bytes_.data(), sizeof value);
     return value;
   }

@@ -1,4 +1,4 @@
-#include "insight/tables/csv.h"
+#include "base/csv.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace babelring::insight {
+namespace babelring {
 namespace {
 
 /// Splits one line at commas outside of quotes. None if a quote does not end.
@@ -110,4 +110,4 @@ std::string csv_field(std::string_view text) {
   return out + '"';
 }
 
-}  // namespace babelring::insight
+}  // namespace babelring

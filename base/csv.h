@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace babelring::insight {
+namespace babelring {
 
 /// A table of comma-separated values (RFC 4180) with one line of column names.
 class CsvTable {
@@ -17,6 +17,9 @@ class CsvTable {
   static CsvTable read(const std::string& file);
 
   std::size_t rows() const { return rows_.size(); }
+  const std::vector<std::string>& columns() const { return columns_; }
+  /// The fields of a row, counted from 0, in the order of the columns.
+  const std::vector<std::string>& fields(std::size_t row) const { return rows_.at(row).fields; }
   bool has(std::string_view column) const;
   /// The field of a row, counted from 0. Throws UsageFailure if the column does not exist.
   const std::string& text(std::size_t row, std::string_view column) const;
@@ -43,4 +46,4 @@ class CsvTable {
 /// A field for a CSV file, in quotes if it needs them.
 std::string csv_field(std::string_view text);
 
-}  // namespace babelring::insight
+}  // namespace babelring
