@@ -194,36 +194,68 @@ TEST_F(PrometheusTest, IsBoundedForManyRuns) {
   EXPECT_EQ(std::distance(std::sregex_iterator(text.begin(), text.end(), step), std::sregex_iterator()), 50);
 }
 
-/// The Grafana dashboard uses all exported metrics and no others.
-TEST_F(PrometheusTest, TheGrafanaDashboardKnowsTheNames) {
+/// The names of metrics in a text.
+std::set<std::string> metrics_in(const std::string& text) {
+  std::set<std::string> names;
+  const std::regex name("\\b(babelring|process)_[a-z_]+");
+  for (std::sregex_iterator match(text.begin(), text.end(), name), end; match != end; ++match) {
+    names.insert(std::regex_replace(match->str(), std::regex("_(bucket|count|sum)$"), ""));
+  }
+  return names;
+}
+
+/// The Grafana dashboard uses all exported metrics and no others, the alerts some of them.
+TEST_F(PrometheusTest, TheGrafanaDashboardAndTheAlertsKnowTheNames) {
   const std::string dashboard = read_file(BABELRING_SOURCE_DIR "/deploy/grafana/babelring.json");
   ASSERT_TRUE(parse_json(dashboard).ok());
-  std::set<std::string> asked, exported;
-  const std::regex name("\\b(babelring|process)_[a-z_]+");
-  for (std::sregex_iterator match(dashboard.begin(), dashboard.end(), name), end; match != end; ++match) {
-    asked.insert(std::regex_replace(match->str(), std::regex("_(bucket|count|sum)$"), ""));
-  }
+  const std::set<std::string> asked = metrics_in(dashboard),
+                              alerts = metrics_in(read_file(BABELRING_SOURCE_DIR "/deploy/grafana/alerts.yml"));
+  std::set<std::string> exported;
   std::istringstream text(scrape());
   for (std::string line; std::getline(text, line);) {
     if (line.starts_with("# TYPE ")) exported.insert(line.substr(7, line.find(' ', 7) - 7));
   }
   exported.erase("babelring_build_info");
   EXPECT_EQ(asked, exported);
+  EXPECT_GE(alerts.size(), 8u);
+  EXPECT_TRUE(std::ranges::includes(exported, alerts)) << "an alert asks for another metric";
 }
 
-TEST_F(PrometheusTest, PromtoolFindsNothingWrong) {
-  const char* chosen = std::getenv("PROMTOOL");
-  const std::string promtool = chosen != nullptr ? chosen : "promtool";
-  if (std::system(("command -v " + promtool + " >/dev/null 2>&1").c_str()) != 0) {
-    GTEST_SKIP() << "there is no promtool (package prometheus; or name it by PROMTOOL)";
+/// With the program promtool, without which its tests are skipped.
+class PromtoolTest : public PrometheusTest {
+ protected:
+  void SetUp() override {
+    PrometheusTest::SetUp();
+    const char* chosen = std::getenv("PROMTOOL");
+    promtool_ = chosen != nullptr ? chosen : "promtool";
+    if (std::system(("command -v " + promtool_ + " >/dev/null 2>&1").c_str()) != 0) {
+      GTEST_SKIP() << "there is no promtool (package prometheus; or name it by PROMTOOL)";
+    }
   }
-  testing::TemporaryFolder folder;
-  std::ofstream(folder.path() / "metrics") << scrape();
-  FILE* pipe = popen((promtool + " check metrics < " + (folder.path() / "metrics").string() + " 2>&1").c_str(), "r");
-  std::array<char, 4096> bytes;
-  const std::size_t size = fread(bytes.data(), 1, bytes.size(), pipe);
-  EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 0) << std::string(bytes.data(), size);
-  EXPECT_EQ(size, 0u) << std::string(bytes.data(), size);
+  /// Runs "promtool WORDS" in the folder, and returns its exit code and what it said.
+  std::pair<int, std::string> run(const std::string& words) const {
+    FILE* pipe = popen(("cd " + folder_.path().string() + " && " + promtool_ + " " + words + " 2>&1").c_str(), "r");
+    std::string output;
+    std::array<char, 4096> bytes;
+    while (const std::size_t size = fread(bytes.data(), 1, bytes.size(), pipe)) output.append(bytes.data(), size);
+    return {WEXITSTATUS(pclose(pipe)), output};
+  }
+  std::string promtool_;
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(PromtoolTest, FindsNothingWrongInTheMetrics) {
+  std::ofstream(folder_.path() / "metrics") << scrape();
+  EXPECT_EQ(run("check metrics < metrics"), std::pair(0, std::string()));
+}
+
+TEST_F(PromtoolTest, RaisesEachAlertInTime) {
+  for (const char* file : {"deploy/grafana/alerts.yml", "tests/server/telemetry/alerts_test.yml"}) {
+    const std::filesystem::path source = std::filesystem::path(BABELRING_SOURCE_DIR) / file;
+    std::filesystem::copy_file(source, folder_.path() / source.filename());
+  }
+  const auto [code, output] = run("test rules alerts_test.yml");
+  EXPECT_EQ(code, 0) << output;
 }
 
 }  // namespace
