@@ -291,6 +291,7 @@ async function checkShare(page, context, server, run, options) {
   await openTab(guest, 'Charts');
   await guest.locator('.chart canvas').first().waitFor();
   assert.ok(!guest.url().includes('bbr_'), 'the address has no token any more');
+  assert.equal(await guest.locator('header nav a').count(), 0, 'no page that it may not read');
   await shoot(options, guest, 'shared');
   await openTab(guest, 'Report');
   await guest.getByRole('button', { name: 'Make it again' }).waitFor();

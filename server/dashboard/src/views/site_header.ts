@@ -146,8 +146,10 @@ export class SiteHeader {
     this.watchRuns(true);
     if (this.session === null) {
       this.session = new Life();
-      this.session.every(ALERTS_MS, () => void this.countAlerts());
-      void this.countAlerts();
+      if (!self?.run) {
+        this.session.every(ALERTS_MS, () => void this.countAlerts());
+        void this.countAlerts();
+      }
     }
     this.draw();
   }
@@ -189,7 +191,8 @@ export class SiteHeader {
   }
 
   private draw(): void {
-    const offered = LINKS.filter(([, , needed]) => (this.session ? may(needed) : needed === 'read'));
+    // Who has a link to one run may read nothing else.
+    const offered = LINKS.filter(([, , needed]) => (this.session ? may(needed) && !this.self?.run : needed === 'read'));
     const link = ([page, label]: (typeof LINKS)[number]): HTMLElement => {
       const count = page === 'alerts' && this.openAlerts > 0 && h('span.count', this.openAlerts);
       return h('a', { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null }, label, count);
