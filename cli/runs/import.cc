@@ -107,6 +107,15 @@ class RecordMaker {
     return after == values->second.begin() ? nan : std::prev(after)->second;
   }
 
+  /// The first loss has no loss before it: its update has the time and the tokens of the second's.
+  void give_first_a_time(std::map<std::int64_t, std::vector<RecordBody>>& by_step) const {
+    if (training_steps_.size() < 2) return;
+    auto& first = std::get<StepRecord>(by_step.at(*training_steps_.begin()).front());
+    const auto& second = std::get<StepRecord>(by_step.at(*std::next(training_steps_.begin())).front());
+    first.times = second.times;
+    first.target_tokens = first.update_target_tokens = second.target_tokens;
+  }
+
   /// An update for each training loss. Its time is that since the loss before it, over the updates between them.
   void add_steps(std::map<std::int64_t, std::vector<RecordBody>>& by_step) const {
     std::optional<std::int64_t> before;
@@ -123,10 +132,12 @@ class RecordMaker {
             std::max(0.0, static_cast<double>(time_at(step) - time_at(*before)) / static_cast<double>(step - *before));
         record.times.other = record.times.step;  // its parts are unknown
       }
-      if (std::isfinite(rate)) record.update_target_tokens = std::llround(rate * record.times.step / 1000);
+      if (std::isfinite(rate)) record.target_tokens = std::llround(rate * record.times.step / 1000);
+      record.update_target_tokens = record.target_tokens;  // there is one rank
       before = step;
       by_step[step].emplace_back(std::move(record));
     }
+    give_first_a_time(by_step);
   }
 
   /// The scores of one evaluation, which W&B counts as several steps: no training loss is between them.
@@ -185,9 +196,16 @@ class RecordMaker {
     return count;
   }
 
-  /// JSON strings are YAML.
+  /// The hyperparameters as YAML, which JSON strings are, and the validation set's name, by which the report knows it.
   std::string settings_text() const {
-    std::string text;
+    std::string text, valid_set;
+    for (const auto& [target, values] : series_) {
+      const bool better = valid_set.empty() || valid_set == "test" || target.set == "valid";
+      if (!target.set.empty() && better) valid_set = target.set;
+    }
+    if (!valid_set.empty() && !run_.settings.contains("data")) {
+      text = fmt::format("data: {{valid_set: {}}}\n", to_text(json::value(valid_set)));
+    }
     for (const auto& [name, value] : run_.settings) {
       text += fmt::format("{}: {}\n", to_text(json::value(name)), to_text(json::value(value)));
     }

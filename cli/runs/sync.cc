@@ -98,7 +98,8 @@ class RunSync {
     }
     const bool alone = records.size() == 1;
     if (posted.delivery != Delivery::refused && (posted.delivery != Delivery::oversized || alone)) {
-      fail("{}: {}; repeat the command to send what is left{}", client_.address(), posted.why,
+      const bool named = posted.why.starts_with(client_.address());
+      fail("{}{}; repeat the command to send what is left{}", named ? "" : client_.address() + ": ", posted.why,
            result_.folder.empty() ? "" : " in " + (result_.folder / "spool").string());
     }
     if (alone) {

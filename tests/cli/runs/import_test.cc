@@ -287,6 +287,8 @@ TEST_F(ImportTest, SendsOneUpdateForEachLossAndTheScoresOfAnEvaluationTogether) 
   EXPECT_EQ(steps[1].times.step, 200) << "10 s, 50 updates";
   EXPECT_EQ(steps[1].times.other, 200);
   EXPECT_EQ(steps[1].update_target_tokens, 200);
+  EXPECT_EQ(steps[1].target_tokens, 200);
+  EXPECT_EQ(steps[0].times.step, 200) << "as the second";
   EXPECT_EQ(steps[1].learning_rate, 0.5);
   EXPECT_TRUE(std::isnan(steps[0].learning_rate));
   EXPECT_EQ(steps[2].learning_rate, 0.5) << "the newest that was logged";
@@ -304,6 +306,7 @@ TEST_F(ImportTest, SendsOneUpdateForEachLossAndTheScoresOfAnEvaluationTogether) 
   const auto events = bodies_in<LifecycleRecord>(records);
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].name, "wandb");
+  EXPECT_EQ(events[0].config, "data: {valid_set: \"valid\"}\n");
   EXPECT_EQ(to_text(events[0].labels), R"({"imported":"CSV"})");
   EXPECT_EQ(events[1].event, "finished");
   EXPECT_EQ(records.front().header.time_ms, 1000000);
@@ -321,6 +324,17 @@ TEST_F(ImportTest, TheSameImportIsTheSameRun) {
   EXPECT_TRUE(records_of(file, {"--dry-run"}).empty());
   EXPECT_THAT(printed_, HasSubstr("marian: a log of Marian, 2 updates, 1 evaluation\n"));
   EXPECT_THAT(printed_, HasSubstr("valid.nll"));
+}
+
+TEST_F(ImportTest, NamesTheServerOnceIfItDoesNotAnswer) {
+  const HeldPort port;
+  const std::vector<Record> records = {
+      {{.run = "r_01J0000000000000000000000Z", .sequence = 1}, LogRecord{"info", "a"}}};
+  const SyncOptions options{.server = {port.address()}, .first_retry = std::chrono::milliseconds(1)};
+  EXPECT_THAT(
+      [&] { send_records(records, options); },
+      ThrowsMessage<Failure>(testing::MatchesRegex("http://127.0.0.1:[0-9]+: connect: Connection refused; repeat "
+                                                   "the command to send what is left")));
 }
 
 TEST_F(ImportTest, SaysWhichMetricsThereAreIfNoneIsALoss) {

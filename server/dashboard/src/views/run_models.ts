@@ -312,7 +312,7 @@ export function nextSteps({ data, showTab }: RunContext, owner: Owner): Section 
           h('h2', 'What comes next'),
           model && withModel(model),
           button('Read the report', () => void showTab('report')),
-          may('operate') && h('a.chip', { href: hashOf('submit', longer) }, 'Train longer …'),
+          model && may('operate') && h('a.chip', { href: hashOf('submit', longer) }, 'Train longer …'),
         ),
         status(owner.said),
       );
