@@ -101,7 +101,7 @@ stage_ctest() {
 }
 
 stage_system() {
-  if has_node; then npm_packages tests/interop; fi                         # of interop_models
+  if has_node; then npm_packages tests/interop; fi                         # of interop_markup
   CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 4)) ctest --preset system # they mostly wait
 }
 
@@ -112,6 +112,7 @@ stage_contract() {
 }
 
 stage_slow() {
+  if has_node; then npm_packages tests/interop; fi # of interop_models
   fetch_tool usr/sbin/nginx nginx
   fetch_tool usr/bin/caddy caddy
   fetch_tool usr/sbin/apache2 apache2-bin libapr1{,t64} libaprutil1{,t64} liblua5.4-0
