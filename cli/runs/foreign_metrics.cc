@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <filesystem>
 #include <numbers>
 #include <set>
 #include <string_view>
@@ -205,6 +206,30 @@ void convert_units(std::vector<Mapping>& mappings, Series& series) {
 }
 
 }  // namespace
+
+std::vector<CsvColumn> describe_columns(const std::vector<std::string>& names, const std::set<std::size_t>& others,
+                                        const std::filesystem::path& file) {
+  bool several = true;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    several = several && (others.contains(i) || names[i].find(" - ") != std::string::npos);
+  }
+  const std::string stem = file.stem().string();
+  const std::size_t tag = stem.find("-tag-");
+  std::vector<CsvColumn> columns(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (others.contains(i) || names[i].empty() || names[i].ends_with("__MIN") || names[i].ends_with("__MAX")) continue;
+    CsvColumn& column = columns[i];
+    column.metric = names[i];
+    if (several) {
+      const std::size_t dash = names[i].rfind(" - ");
+      column = {.run = names[i].substr(0, dash), .metric = names[i].substr(dash + 3)};
+      if (lower(column.metric) == "_step" || lower(column.metric) == "step") column.metric.clear();
+    } else if (names[i] == "Value" && tag != std::string::npos) {
+      column = {.run = stem.starts_with("run-") ? stem.substr(4, tag - 4) : "", .metric = stem.substr(tag + 5)};
+    }
+  }
+  return columns;
+}
 
 std::vector<Mapping> map_metrics(const ForeignRun& run, const std::vector<std::string>& maps) {
   std::map<std::string, std::size_t> counts;

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <optional>
@@ -45,9 +46,18 @@ std::optional<double> number_in(std::string_view text) {
   return parse_number<double>(digits);
 }
 
-/// Seconds or milliseconds since 1970, in ms.
+constexpr double max_step = 9007199254740992;  // 2^53: a double has all integers up to there
+
+/// A step that another program wrote as a number; nothing if it is none.
+std::optional<std::int64_t> step_in(std::optional<double> number) {
+  if (!number || !(*number >= 0 && *number <= max_step) || *number != std::floor(*number)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+/// Seconds or milliseconds since 1970, in ms; 0 (unknown) if it is no such time.
 std::int64_t time_in_ms(double time) {
-  constexpr double earliest_ms = 1e11;  // 1973 in ms, the year 5138 in seconds
+  constexpr double earliest_ms = 1e11, latest_ms = 1e14;  // 1973 in ms or the year 5138 in seconds; 5138 in ms
+  if (!(time >= 0 && time < latest_ms)) return 0;
   return static_cast<std::int64_t>(time >= earliest_ms ? time : time * 1000);
 }
 
@@ -100,13 +110,14 @@ bool add_row(const json::object& row, std::string_view prefix, std::int64_t time
                                                               : std::nullopt);
   }
   const auto step = find_name(step_names, names);
-  if (!step || !numbers[*step]) return false;
+  const auto at = step ? step_in(numbers[*step]) : std::nullopt;
+  if (!at) return false;
   const auto time = find_name(time_names, names);
   if (time && numbers[*time]) time_ms = time_in_ms(*numbers[*time]);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i == step || i == time || !numbers[i]) continue;
     run.values.push_back({.metric = prefix.empty() ? names[i] : fmt::format("{}/{}", prefix, names[i]),
-                          .step = static_cast<std::int64_t>(*numbers[*step]),
+                          .step = *at,
                           .time_ms = time_ms,
                           .value = *numbers[i]});
   }
@@ -134,22 +145,31 @@ std::string with_quoted_numbers(std::string_view text) {
   return result;
 }
 
-ForeignRun read_event_files(const fs::path& path) {
-  ForeignRun run{.form = "TensorBoard"};
+/// The files below a folder, by name; none if there is no such folder.
+std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<fs::path> files;
-  if (fs::is_directory(path)) {
-    for (const auto& entry : fs::recursive_directory_iterator(path)) {
-      if (entry.is_regular_file() && entry.path().filename().string().find(".tfevents.") != std::string::npos) {
-        files.push_back(entry.path());
-      }
-    }
-  } else {
-    files.push_back(path);
+  if (!fs::is_directory(folder)) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
   }
   std::ranges::sort(files);
+  return files;
+}
+
+ForeignRun read_event_files(const fs::path& path) {
+  ForeignRun run{.form = "TensorBoard"};
+  std::vector<fs::path> files = {path};
+  if (fs::is_directory(path)) {
+    files = files_below(path);
+    std::erase_if(files, [](const fs::path& file) { return file.string().find(".tfevents.") == std::string::npos; });
+  }
   for (const fs::path& file : files) {
     const fs::path folder = fs::is_directory(path) ? file.parent_path().lexically_relative(path) : "";
     for (EventScalar& scalar : read_event_scalars(file)) {
+      if (!step_in(static_cast<double>(scalar.step))) {
+        throw UsageFailure(fmt::format("{}: found step {} of {}, expected at least 0", file.string(), scalar.step,
+                                       printable(scalar.tag)));
+      }
       run.values.push_back({.metric = (folder == "." ? fs::path() : folder / "").string() + std::move(scalar.tag),
                             .step = scalar.step,
                             .time_ms = time_in_ms(scalar.seconds),
@@ -162,33 +182,27 @@ ForeignRun read_event_files(const fs::path& path) {
 /// `mlruns/EXPERIMENT/RUN`: metrics/KEY has lines "TIME VALUE STEP", params/KEY a text.
 ForeignRun read_mlflow(const fs::path& folder) {
   ForeignRun run{.form = "MLflow"};
-  const auto each_file = [&](const char* below, const auto& use) {
-    if (!fs::is_directory(folder / below)) return;
-    std::set<fs::path> files;
-    for (const auto& entry : fs::recursive_directory_iterator(folder / below)) {
-      if (entry.is_regular_file()) files.insert(entry.path());
-    }
-    for (const fs::path& file : files) use(file, file.lexically_relative(folder / below).string());
-  };
-  each_file("metrics", [&](const fs::path& file, const std::string& metric) {
-    const std::string content = read_file(file);
+  for (const fs::path& file : files_below(folder / "metrics")) {
+    const std::string content = read_file(file), metric = file.lexically_relative(folder / "metrics").string();
     std::size_t line = 0;
     for (const std::string_view text : split(content, "\n")) {
       ++line;
-      if (trimmed(text).empty()) continue;
       const std::string words = trimmed(text);
+      if (words.empty()) continue;
       const auto parts = split(words, " ");
       const auto time = number_in(parts[0]);
       const auto value = parts.size() == 3 ? number_in(parts[1]) : std::nullopt;
-      const auto step = parts.size() == 3 ? number_in(parts[2]) : std::nullopt;
+      const auto step = parts.size() == 3 ? step_in(number_in(parts[2])) : std::nullopt;
       if (!time || !value || !step) {
         throw UsageFailure(fmt::format("{}, line {}: found '{}', expected TIME VALUE STEP", file.string(), line,
                                        printable(text.substr(0, 80))));
       }
-      run.values.push_back({metric, static_cast<std::int64_t>(*step), time_in_ms(*time), *value});
+      run.values.push_back({metric, *step, time_in_ms(*time), *value});
     }
-  });
-  each_file("params", [&](const fs::path& file, const std::string& name) { run.settings[name] = read_file(file); });
+  }
+  for (const fs::path& file : files_below(folder / "params")) {
+    run.settings[file.lexically_relative(folder / "params").string()] = read_file(file);
+  }
   const fs::path name = folder / "tags" / "mlflow.runName";
   if (fs::exists(name)) run.name = trimmed(read_file(name));
   return run;
@@ -241,11 +255,11 @@ ForeignRun read_fairseq(std::string_view content) {
 /// The parts of a line of Marian between " : ": "Ep. 1", "Up. 100", … , or of a validation "[valid] Ep. 1", "Up. 100",
 /// "bleu", "25.3", "new best".
 void add_marian_line(const std::vector<std::string_view>& parts, std::int64_t time_ms, ForeignRun& run) {
-  const auto step = number_in(parts[1].substr(4));
+  const auto step = step_in(number_in(parts[1].substr(4)));
   if (!step) return;
   const auto add = [&](std::string metric, std::string_view number) {
     const auto value = number_in(number.substr(0, number.find(' ')));
-    if (value) run.values.push_back({std::move(metric), static_cast<std::int64_t>(*step), time_ms, *value});
+    if (value) run.values.push_back({std::move(metric), *step, time_ms, *value});
   };
   if (parts[0].find("[valid]") != std::string_view::npos) {
     if (parts.size() > 3) add(fmt::format("valid/{}", parts[2]), parts[3]);
@@ -271,37 +285,6 @@ ForeignRun read_marian(std::string_view content) {
   return run;
 }
 
-/// Where a column of a CSV file belongs; the metric is empty if it is none.
-struct CsvColumn {
-  std::string run, metric;
-};
-
-/// W&B's chart has columns "RUN - METRIC", "RUN - METRIC__MIN" and "…__MAX"; TensorBoard's download the column "Value",
-/// the metric being in the file's name.
-std::vector<CsvColumn> describe_columns(const std::vector<std::string>& names, const std::set<std::size_t>& others,
-                                        const fs::path& file) {
-  bool several = true;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    several = several && (others.contains(i) || names[i].find(" - ") != std::string::npos);
-  }
-  const std::string stem = file.stem().string();
-  const std::size_t tag = stem.find("-tag-");
-  std::vector<CsvColumn> columns(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (others.contains(i) || names[i].empty() || names[i].ends_with("__MIN") || names[i].ends_with("__MAX")) continue;
-    CsvColumn& column = columns[i];
-    column.metric = names[i];
-    if (several) {
-      const std::size_t dash = names[i].rfind(" - ");
-      column = {.run = names[i].substr(0, dash), .metric = names[i].substr(dash + 3)};
-      if (std::ranges::find(step_names, lower(column.metric)) != step_names.end()) column.metric.clear();
-    } else if (names[i] == "Value" && tag != std::string::npos) {
-      column = {.run = stem.starts_with("run-") ? stem.substr(4, tag - 4) : "", .metric = stem.substr(tag + 5)};
-    }
-  }
-  return columns;
-}
-
 std::vector<ForeignRun> read_csv(std::string_view content, const fs::path& file) {
   const std::string_view text = content.substr(std::min(content.find_first_not_of("\r\n"), content.size()));
   const std::string_view first = text.substr(0, text.find('\n'));
@@ -318,7 +301,7 @@ std::vector<ForeignRun> read_csv(std::string_view content, const fs::path& file)
   std::map<std::string, ForeignRun> runs;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const std::vector<std::string>& fields = table.fields(row);
-    const auto at = number_in(fields[*step]);
+    const auto at = step_in(number_in(fields[*step]));
     if (!at) {
       throw UsageFailure(fmt::format("{}: {}: found '{}', expected a step", table.place(row), names[*step],
                                      printable(fields[*step].substr(0, 40))));
@@ -328,7 +311,7 @@ std::vector<ForeignRun> read_csv(std::string_view content, const fs::path& file)
       const auto value = columns[i].metric.empty() ? std::nullopt : number_in(fields[i]);
       if (!value) continue;
       ForeignRun& run = runs[columns[i].run];
-      run.values.push_back({columns[i].metric, static_cast<std::int64_t>(*at), when ? time_in_ms(*when) : 0, *value});
+      run.values.push_back({columns[i].metric, *at, when ? time_in_ms(*when) : 0, *value});
     }
   }
   std::vector<ForeignRun> result;

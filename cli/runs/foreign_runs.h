@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,17 @@ inline constexpr const char* foreign_forms =
 /// more than one. Lines of a log that are in no known form are skipped. Throws UsageFailure (file, line, what was found
 /// and expected), Failure if a file cannot be read.
 std::vector<ForeignRun> read_foreign_runs(const std::filesystem::path& path);
+
+/// Where a column of a CSV file belongs; the metric is empty if it is none.
+struct CsvColumn {
+  std::string run, metric;
+};
+
+/// The metrics of the columns with these names, but for `others`, the step and the time. W&B's chart has columns "RUN -
+/// METRIC", "RUN - METRIC__MIN" and "…__MAX"; TensorBoard's download the column "Value", the metric being in the file's
+/// name.
+std::vector<CsvColumn> describe_columns(const std::vector<std::string>& names, const std::set<std::size_t>& others,
+                                        const std::filesystem::path& file);
 
 /// Where the values of a metric go: to the updates, or to the evaluations on a set.
 struct Target {

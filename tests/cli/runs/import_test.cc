@@ -190,6 +190,16 @@ TEST_F(ImportTest, RefusesWhatItDoesNotKnow) {
   refuses(write("empty.csv", ""), "empty.csv: found no line");
   refuses(write("short.csv", "step,loss\n1,2\n3\n"), "short.csv:3: found 1 fields, expected 2");
   refuses(write("word.csv", "step,loss\none,2\n"), "word.csv:2: step: found 'one', expected a step");
+  for (const std::string step : {"nan", "inf", "-1", "1.5", "1e300", ""}) {
+    refuses(write("step.csv", "step,loss\n" + step + ",2\n"), "step.csv:2: step: found '");
+    refuses(write("step.jsonl", "{\"step\": \"" + step + "\", \"loss\": 2}\n"), "step.jsonl, line 1: found");
+  }
+  const fs::path odd = write("time.csv", "step,timestamp,loss\n1,nan,2\n2,1e300,2\n");
+  EXPECT_EQ(read_foreign_runs(odd).front().values[1].time_ms, 0);
+  SummaryBytes summary;
+  summary.scalar("loss", 1);
+  EventFile(folder_ / "negative", "host").write(-1, summary);
+  refuses(folder_ / "negative", "found step -1 of loss, expected at least 0");
   refuses(write("none.csv", "step,loss\n1,\n"), "none.csv: found no value of a metric");
   refuses(write("history.json", "{\"log_history\": [{\"loss\": 2}]}"),
           "log_history[0]: expected an object with a step");
