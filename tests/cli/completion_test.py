@@ -136,7 +136,7 @@ _{words[0]}
     def test_fish_names_every_place(self) -> None:
         lines = script("fish").splitlines()
         self.assertIn(
-            "complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show why compare watch stop resume edit archive delete logs checkpoints pin download trace sync what-if'",
+            "complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show why compare watch stop resume edit archive delete logs checkpoints pin download trace sync import what-if'",
             lines,
         )
         self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'precision' -x -a 'f32 bf16 int8'", lines)
