@@ -64,7 +64,7 @@ run() {
 
 # check RELEASE VERSION EXIT-CODE: makes the system, kills a run there, starts it again and compares. Sets `changed`.
 check() {
-  local release=$1 version=$2 expected=$3 system=$folder/$1 found status=0 apart=0
+  local release=$1 version=$2 expected=$3 system=$folder/$1 found status=0 elsewhere=0
   mkdir "$system"
   say "making $release with openmpi-bin"
   (debian_system "$release" "$system" openmpi-bin) || lacking "debootstrap made no $release"
@@ -76,8 +76,8 @@ check() {
   grep -v '^ *$' "$system/output" | sed 's/^/  | /' >&2 || true
   [ "$found" = "$version" ] || changed+=("openmpi-bin of $release is $found, expected $version")
   [ "$status" = "$expected" ] || changed+=("$found exits $status, expected $expected")
-  run "$system" wait PRTE_MCA_prte_local_tmpdir_base=/tmp/second || apart=$?
-  [ $apart -eq 0 ] || changed+=("$found exits $apart with a folder of its own, expected 0")
+  run "$system" wait PRTE_MCA_prte_local_tmpdir_base=/tmp/second || elsewhere=$?
+  [ $elsewhere -eq 0 ] || changed+=("$found exits $elsewhere with another session folder, expected 0")
 }
 
 main() {

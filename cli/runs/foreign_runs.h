@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <compare>
 #include <cstdint>
 #include <filesystem>
@@ -50,20 +52,21 @@ std::vector<CsvColumn> describe_columns(const std::vector<std::string>& names, c
 
 /// Where the values of a metric go: to the updates, or to the evaluations on a set.
 struct Target {
-  std::string set;  // empty: updates
-  std::string quantity;
+  std::string set;       // name of the set; empty: updates
+  std::string quantity;  // "loss", "sacrebleu", …, as --map names it
   auto operator<=>(const Target&) const = default;
+  /// As --map names it: "learning_rate", "valid.sacrebleu".
   std::string text() const { return set.empty() ? quantity : fmt::format("{}.{}", set, quantity); }
 };
 
 /// A metric of the run, and where it goes.
 struct Mapping {
   std::string metric;
-  std::optional<Target> target;
+  std::optional<Target> target;  // none: it is left out
   std::optional<double> factor;  // by --map, or of the conversion to our unit
   bool chosen = false;           // by --map
   std::string note;              // why it has no target, or has a factor
-  std::size_t values = 0;
+  std::size_t values = 0;        // number of its values
 };
 
 /// The values of each target by step; of two at one step the later.

@@ -311,13 +311,14 @@ void add_run_import(CLI::App& run) {
   const auto arguments = std::make_shared<ImportArguments>();
   command->add_option("paths", arguments->paths, std::string(foreign_forms))->required();
   command->add_option("--name", arguments->name, "name of the run; default: as in its files, or of the file");
-  command->add_option(
-      "--map", arguments->maps,
-      "THEIRS=OURS: their metric THEIRS is loss, nll, perplexity, learning_rate, gradient_norm, epoch or "
-      "tokens_per_second of updates, or SET.loss, SET.nll, SET.perplexity, SET.sacrebleu, SET.chrf or "
-      "SET.accuracy of evaluations; OURS*FACTOR: times a factor; nothing behind =: left out; may be "
-      "repeated. Default: as the names suggest");
-  command->add_option("--label", arguments->labels, "KEY=VALUE; may be repeated");
+  command
+      ->add_option("--map", arguments->maps,
+                   "THEIRS=OURS: their metric THEIRS is loss, nll, perplexity, learning_rate, gradient_norm, epoch or "
+                   "tokens_per_second of updates, or SET.loss, SET.nll, SET.perplexity, SET.sacrebleu, SET.chrf or "
+                   "SET.accuracy of evaluations; OURS*FACTOR: times a factor; nothing behind =: left out; may be "
+                   "repeated. Default: as the names suggest")
+      ->allow_extra_args(false);
+  command->add_option("--label", arguments->labels, "key=value; may be repeated")->allow_extra_args(false);
   command->add_flag("--dry-run", arguments->dry_run, "only print what each metric is imported as");
   arguments->server.declare(*command);
   command->callback([arguments] { import_runs(*arguments); });

@@ -200,8 +200,8 @@ std::optional<bool> MpirunLauncher::take_answer(Questions::iterator asked) {
 
 namespace {
 
-/// Gives Open MPI 5's mpirun a folder of its own for its session, which it names by host, process number and user and
-/// does not begin if there is one: after a kill of the container, whose process numbers repeat, it would be there.
+/// Sets the session folder of this attempt's mpirun. In /tmp, the default, Open MPI 5 names it by host, process number
+/// and user, and does not start if it exists, as after a kill of the container, whose process numbers repeat.
 void set_session_folder(std::vector<std::string>& environment, const LaunchOrder& order) {
   const auto is_set = [](const std::string& entry) { return entry.find("_tmpdir_base=") != std::string::npos; };
   if (std::ranges::any_of(environment, is_set)) return;

@@ -336,6 +336,17 @@ TEST_F(ImportTest, TheSameImportIsTheSameRun) {
   EXPECT_THAT(printed_, HasSubstr("valid.nll"));
 }
 
+TEST_F(ImportTest, OptionsThatRepeatLeaveThePathAlone) {
+  TestServer server(ledger_);
+  const std::string file = write("marian.log", marian_log).string();
+  CLI::App app;
+  add_run_import(app);
+  testing::internal::CaptureStdout();
+  app.parse("import --server " + server.address() + " --label team=mt --map loss=nll " + file);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("nll"));
+  EXPECT_THAT(server.newest_body(), HasSubstr(R"("team":"mt")"));
+}
+
 TEST_F(ImportTest, NamesTheServerOnceIfItDoesNotAnswer) {
   const HeldPort port;
   const std::vector<Record> records = {
