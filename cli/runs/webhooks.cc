@@ -121,8 +121,12 @@ struct WebhookOptions {
     command.add_option("--kind", kind, "form of the messages")
         ->check(CLI::IsMember({"json", "slack", "mattermost", "ntfy"}));
     command.add_option("--url", url, "where messages go; for ntfy with the topic at the end");
-    command.add_option("--alerts", alert_kinds, "only alerts of these kinds: failed,silent,stall,…")->delimiter(',');
-    command.add_option("--runs", runs, "only alerts of these runs, by id, name or a unique prefix")->delimiter(',');
+    command.add_option("--alerts", alert_kinds, "only alerts of these kinds: failed,silent,stall,…")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    command.add_option("--runs", runs, "only alerts of these runs, by id, name or a unique prefix")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command.add_option("--label", labels, "only alerts of runs with this label, NAME or NAME=VALUE; may be repeated")
         ->allow_extra_args(false);
     command.add_option("--cleared", cleared, "tell of alerts that are over, too");

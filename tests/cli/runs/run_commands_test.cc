@@ -111,6 +111,17 @@ TEST(RunEdit, ChangesNothingThatSomebodyElseHasChanged) {
   EXPECT_EQ(patch.body, R"({"archived":true})");
 }
 
+TEST(WebhookCommand, ListsOfAlertsAndRunsLeaveTheNameAlone) {
+  for (const char* list : {"--alerts failed,silent", "--runs toy-big"}) {
+    ScriptedServer server(runs);
+    CLI::App app;
+    add_webhook(app);
+    const std::string command =
+        fmt::format("webhook add --kind json --url http://x {} ops --server {}", list, server.address());
+    EXPECT_THAT([&] { app.parse(command); }, ThrowsMessage<std::runtime_error>(HasSubstr("no run"))) << command;
+  }
+}
+
 }  // namespace
 
 }  // namespace babelring
