@@ -181,6 +181,9 @@ class RecordMaker {
       double best = -std::numeric_limits<double>::infinity();
       for (const Evaluation& evaluation : evaluations_on(set)) {
         EvalRecord record{.update = update_of(evaluation.first), .set = set, .nll = evaluation.value("nll")};
+        // The report knows evaluations by their duration, which is unknown, and none after the last update.
+        record.seconds = 0.001;
+        if (!training_steps_.empty()) record.update = std::min(record.update, update_of(*training_steps_.rbegin()));
         record.loss_unknown = !evaluation.values.contains("loss") && !evaluation.values.contains("nll");
         record.loss = evaluation.values.contains("loss") ? evaluation.value("loss") : record.nll;
         record.accuracy = evaluation.value("accuracy");
@@ -204,7 +207,7 @@ class RecordMaker {
       if (!target.set.empty() && better) valid_set = target.set;
     }
     if (!valid_set.empty() && !run_.settings.contains("data")) {
-      text = fmt::format("data: {{valid_set: {}}}\n", to_text(json::value(valid_set)));
+      text = fmt::format("data:\n  valid_set: {}\n", to_text(json::value(valid_set)));
     }
     for (const auto& [name, value] : run_.settings) {
       text += fmt::format("{}: {}\n", to_text(json::value(name)), to_text(json::value(value)));

@@ -255,4 +255,7 @@ class RunsTest(SystemTest):
         shown = json.loads(self.nmt("show", "scores", "--json"))
         self.assertEqual(shown["health"]["level"], "good")
         self.assertEqual((shown["best"]["update"], shown["best"]["sacrebleu"], shown["best"]["loss"]), (300, 20, None))
+        report = call("nmt", "report", "scores", env=self.environment, cwd=self.folder)
+        self.assertIn("20.00", report.stdout)  # the best of its validation set
+        self.assertNotIn("no evaluation was recorded", report.stdout)
         self.assertIn("expected a TensorBoard event file", self.nmt("import", str(self.config), code=2))

@@ -310,13 +310,14 @@ TEST_F(ImportTest, SendsOneUpdateForEachLossAndTheScoresOfAnEvaluationTogether) 
   EXPECT_EQ(evals[0].sacrebleu, 12);
   EXPECT_TRUE(evals[0].best);
   EXPECT_FALSE(evals[0].loss_unknown);
+  EXPECT_EQ(evals[1].update, 61) << "the last update";
   EXPECT_TRUE(evals[1].loss_unknown);
   EXPECT_TRUE(std::isnan(evals[1].loss));
   EXPECT_FALSE(evals[1].best);
   const auto events = bodies_in<LifecycleRecord>(records);
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].name, "wandb");
-  EXPECT_EQ(events[0].config, "data: {valid_set: \"valid\"}\n");
+  EXPECT_EQ(events[0].config, "data:\n  valid_set: \"valid\"\n");
   EXPECT_EQ(to_text(events[0].labels), R"({"imported":"CSV"})");
   EXPECT_EQ(events[1].event, "finished");
   EXPECT_EQ(records.front().header.time_ms, 1000000);
