@@ -191,6 +191,10 @@ Answer how_long(const RunHistory& history) {
     return answer;
   }
   const TimeSplit split = split_time(history);
+  if (!(split.wall > 0)) {
+    answer.cannot_be_told("all records have the same time");
+    return answer;
+  }
   const Quantiles step = quantiles_of(step_times(*history.first_rank()));
   std::vector<std::string> parts;
   const auto add_part = [&](const char* name, double seconds) {

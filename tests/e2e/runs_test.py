@@ -258,4 +258,5 @@ class RunsTest(SystemTest):
         report = call("nmt", "report", "scores", env=self.environment, cwd=self.folder)
         self.assertIn("20.00", report.stdout)  # the best of its validation set
         self.assertNotIn("no evaluation was recorded", report.stdout)
+        self.assertIn("all records have the same time", report.stdout)
         self.assertIn("expected a TensorBoard event file", self.nmt("import", str(self.config), code=2))
