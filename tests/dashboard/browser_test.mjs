@@ -479,30 +479,32 @@ async function checkLiveCharts(page, server, run, seconds) {
 
 /// No record and no event for over a minute, as the page's clock tells, while the stream stays open.
 async function checkStale(page) {
-  let stale = false,
+  let seen = null,
     jump = 0;
-  while (!stale && ++jump <= 6) {
+  while (!seen && ++jump <= 6) {
     // Again, where the page has read the run between the jump and its look at the clock. It reads every 5 s, so jumps must not.
     await page.clock.setSystemTime(Date.now() + jump * 75_000);
-    stale = await shows(page, 'stale', 3300).then(
-      () => true,
-      () => false,
+    seen = await page.waitForFunction(bothSilent, null, { timeout: 3300 }).then(
+      (found) => found.jsonValue(),
+      () => null,
     );
   }
   const shown = await page.locator('#connection, .run-title .state').allInnerTexts();
-  assert.ok(stale, `the page never called the run stale, but ${shown.join(', ')}`);
-  assert.match(
-    await page.locator('#connection').innerText(),
-    /^silent$/,
-    'a text that changed every second would be read out every second',
-  );
-  await until('the title says for how long', async () => {
-    const [, minutes, seconds] =
-      /^silent for (\d) min (\d\d) s$/.exec(await page.locator('.run-title .state').innerText()) ?? [];
-    const silent = minutes * 60 + Number(seconds);
-    return silent >= 60 && silent < (jump + 1) * 75;
-  });
+  assert.ok(seen, `the page never called the run silent, but ${shown.join(', ')}`);
+  assert.equal(seen.connection, 'silent', 'a text that changed every second would be read out every second');
+  const [, minutes, seconds] = /^silent for (\d) min (\d\d) s$/.exec(seen.title) ?? [];
+  const silent = minutes * 60 + Number(seconds);
+  assert.ok(silent >= 60 && silent < (jump + 1) * 75, `${seen.title} after ${jump} jumps of 75 s`);
   await shoot(options, page, 'run-stale');
+}
+
+/// In the page: the status and the run's title while both call it silent, else false.
+function bothSilent() {
+  const connection = document.querySelector('#connection');
+  const title = document.querySelector('.run-title .state')?.innerText ?? '';
+  return (
+    connection.dataset.kind === 'stale' && title.startsWith('silent') && { title, connection: connection.innerText }
+  );
 }
 
 async function makeRuns(server) {

@@ -207,13 +207,19 @@ export async function pageWeight(context, address, hash) {
   return { requests: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0), paint_ms: paint, files };
 }
 
-/// Waits until `check` gives something true.
-export async function until(what, check) {
+/// Waits until `check` gives something true. A failure tells what `page` shows then.
+export async function until(what, check, page = null) {
   for (const end = Date.now() + PATIENCE_MS; Date.now() < end; ) {
     if (await check()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  assert.fail(`not within ${PATIENCE_MS / 1000} s: ${what}`);
+  assert.fail(`not within ${PATIENCE_MS / 1000} s: ${what}${page ? await shownBy(page) : ''}`);
+}
+
+async function shownBy(page) {
+  const late = new Promise((resolve) => setTimeout(resolve, 5000, 'nothing, as it does not answer'));
+  const text = page.locator('body').innerText({ timeout: 5000 }).catch(String);
+  return `; ${page.url()} shows ${await Promise.race([text, late])}`;
 }
 
 /// Opens a tab of a run's page.

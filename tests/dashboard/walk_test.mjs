@@ -382,18 +382,10 @@ async function tokens(page, context, server) {
   for (const hash of ['tokens', 'audit']) {
     await visitor.goto(`${server.address}/#/${hash}`);
     await visitor.reload(); // So that nothing of the page before is read.
-    await until('the refusal is told', async () =>
-      /\(403\)/.test(
-        await visitor
-          .locator('.problem')
-          .innerText()
-          .catch(() => ''),
-      ),
-    );
-    await until(
-      'the connection says so too',
-      async () => (await visitor.locator('#connection').innerText()) === 'not allowed',
-    );
+    const refusal = visitor.locator('#main > .problem'); // not those of the forms that it replaces
+    await until('the refusal is told', async () => /\(403\)/.test(await refusal.innerText()), visitor);
+    const connection = visitor.locator('#connection');
+    await until('the connection says so too', async () => (await connection.innerText()) === 'not allowed', visitor);
   }
   await checkAxe(visitor, 'a refused page');
   await shoot(options, visitor, 'walk-refused-page', false);
