@@ -479,9 +479,8 @@ async function checkLiveCharts(page, server, run, seconds) {
 
 /// No record and no event for over a minute, as the page's clock tells, while the stream stays open.
 async function checkStale(page) {
-  let seen = null,
-    jump = 0;
-  while (!seen && ++jump <= 6) {
+  let seen, jump;
+  for (jump = 1; !seen && jump <= 6; jump += 1) {
     // Again, where the page has read the run between the jump and its look at the clock. It reads every 5 s, so jumps must not.
     await page.clock.setSystemTime(Date.now() + jump * 75_000);
     seen = await page.waitForFunction(bothSilent, null, { timeout: 3300 }).then(
@@ -494,7 +493,7 @@ async function checkStale(page) {
   assert.equal(seen.connection, 'silent', 'a text that changed every second would be read out every second');
   const [, minutes, seconds] = /^silent for (\d) min (\d\d) s$/.exec(seen.title) ?? [];
   const silent = minutes * 60 + Number(seconds);
-  assert.ok(silent >= 60 && silent < (jump + 1) * 75, `${seen.title} after ${jump} jumps of 75 s`);
+  assert.ok(silent >= 60 && silent < (jump + 1) * 75, `${seen.title} after ${jump - 1} jumps of 75 s`);
   await shoot(options, page, 'run-stale');
 }
 
