@@ -102,7 +102,7 @@ stage_ctest() {
 
 stage_system() {
   if has_node; then npm_packages tests/interop; fi                         # of interop_markup
-  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 4)) ctest --preset system # they mostly wait
+  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 6)) ctest --preset system # they mostly wait
 }
 
 # Checks the answers that the server's tests received against the openapi.json that it served there.
@@ -182,7 +182,7 @@ stage_asan_full() { sanitized asan_full; }
 # g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
 stage_tsan() { if setarch -R true 2>/dev/null; then sanitized tsan setarch -R; else sanitized tsan; fi; }
 
-stage_fuzz() { scripts/fuzz.sh --seconds 10; }
+stage_fuzz() { scripts/fuzz.sh --seconds 4; }
 stage_fuzz_long() { scripts/fuzz.sh --seconds 300; }
 stage_faults_long() { BABELRING_BIN=$ROOT/build/ci/bin scripts/faults.sh --long; }
 
