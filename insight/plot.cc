@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <ranges>
 
 #include "base/failure.h"
 #include "base/text.h"
@@ -22,15 +23,17 @@ constexpr double legend_row = 18, note_row = 14, mark_width = 34;
 /// A line with more positions is drawn without a mark and a label at each.
 constexpr std::size_t max_marked_positions = 12;
 /// Colours that differ for all kinds of colour vision (Okabe and Ito 2008).
-constexpr std::array colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666", "#000000"};
+constexpr std::array colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                "#56b4e9", "#e69f00", "#808080", "currentColor"};
 
 const char* colour(std::size_t series) {
   return colours[series % colours.size()];
 }
 
-/// The largest and smallest value on the y axis.
+/// The smallest and largest value on the y axis.
 std::pair<double, double> value_range(const Plot& plot) {
-  double low = 0, high = 0;
+  const bool lines = plot.kind == Plot::Kind::lines;
+  double low = lines ? INFINITY : 0, high = lines ? -INFINITY : 0;
   for (std::size_t i = 0; i < std::max(plot.x.size(), plot.categories.size()); ++i) {
     double stack = 0;
     for (const PlotSeries& series : plot.series) {
@@ -41,6 +44,8 @@ std::pair<double, double> value_range(const Plot& plot) {
       high = std::max(high, plot.kind == Plot::Kind::stacked_bars ? stack : value);
     }
   }
+  if (low > high) return {0, 1};  // nothing to draw
+  if (low > 0 && 3 * low < high) low = 0;
   return {low, high > low ? high : low + 1};
 }
 
@@ -73,7 +78,8 @@ std::vector<std::string> wrapped(const std::string& text, double size) {
 
 class Writer {
  public:
-  explicit Writer(const Plot& plot) : plot_(plot), note_(wrapped(plot.note, note_size)) {
+  Writer(const Plot& plot, Background background)
+      : plot_(plot), background_(background), note_(wrapped(plot.note, note_size)) {
     const auto [low, high] = value_range(plot);
     ticks_ = axis_ticks(low, high, 6);
     if (plot.kind == Plot::Kind::lines && !plot.x.empty()) {
@@ -91,16 +97,18 @@ class Writer {
     const double height = note_top + note_row * static_cast<double>(std::max<std::size_t>(note_.size(), 1));
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" role="img")", image_width,
         height, image_width, height);
-    add(" aria-label=\"{0}\" font-family=\"sans-serif\" font-size=\"12\">\n<title>{0}</title>\n",
-        xml_text(plot_.title));
-    add("<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", image_width, height);
+    add(" aria-label=\"{0}\" font-family=\"sans-serif\" font-size=\"12\" "
+        "fill=\"currentColor\"{1}>\n<title>{0}</title>\n",
+        xml_text(plot_.title), background_ == Background::white ? " color=\"#000000\"" : "");
+    if (background_ == Background::white)
+      add("<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", image_width, height);
     text(image_width / 2, 20, "middle", plot_.title, R"( font-size="15")");
     write_axes();
     plot_.kind == Plot::Kind::lines ? write_lines() : write_bars();
     write_legend(legend_top);
     for (std::size_t i = 0; i < note_.size(); ++i) {
       text(margin_left, note_top + note_row * static_cast<double>(i) + 6, "start", note_[i],
-           R"( font-size="11" fill="#444444")");
+           R"( font-size="11" fill-opacity="0.75")");
     }
     out_ += "</svg>\n";
     return std::move(out_);
@@ -125,15 +133,16 @@ class Writer {
 
   void write_axes() {
     for (const double tick : ticks_) {
-      add("<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", margin_left,
-          image_width - margin_right, y_of(tick), y_of(tick), tick == 0 ? "#444444" : "#dddddd");
+      add("<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"currentColor\" "
+          "stroke-opacity=\"{}\"/>\n",
+          margin_left, image_width - margin_right, y_of(tick), y_of(tick), tick == 0 ? 0.75 : 0.15);
       text(margin_left - 6, y_of(tick) + 4, "end", fmt::format("{:.6g}", tick));
     }
     text(margin_left + axes_width / 2, margin_top + axes_height + categories_height_ + 12, "middle", plot_.x_label);
     add("<g transform=\"translate(16 {:.1f}) rotate(-90)\">", margin_top + axes_height / 2);
     text(0, 0, "middle", plot_.y_label);
     out_ += "</g>\n";
-    for (const double x : x_ticks()) text(x_of(x), margin_top + axes_height + 18, "middle", fmt::format("{:.6g}", x));
+    write_x_labels();
     for (std::size_t i = 0; i < plot_.categories.size(); ++i) {
       const double x = margin_left + (static_cast<double>(i) + 0.5) * slot(), y = margin_top + axes_height + 18;
       if (!rotated_) {
@@ -143,6 +152,17 @@ class Writer {
       text(x + 4, y - 4, "end", shortened(plot_.categories[i], x / cosine),
            fmt::format(" transform=\"rotate(-35 {:.1f} {:.1f})\"{}", x + 4, y - 4,
                        small_names_ ? R"( font-size="9")" : ""));
+    }
+  }
+  /// From the last one, which is what a reader looks for first, leaving out those without room beside the one before.
+  void write_x_labels() {
+    double room_ends = INFINITY;
+    for (const double x : x_ticks() | std::views::reverse) {
+      const std::string label = fmt::format("{:.6g}", x);
+      const double half = width_of(label, font_size) / 2;
+      if (x_of(x) + half > room_ends) continue;
+      text(x_of(x), margin_top + axes_height + 18, "middle", label);
+      room_ends = x_of(x) - half - font_size / 2;
     }
   }
   /// The name, or its beginning if it is wider than the picture has room.
@@ -195,24 +215,30 @@ class Writer {
   }
   double slot() const { return axes_width / static_cast<double>(plot_.categories.size()); }
 
+  /// Dashed lines, which were not measured, are drawn first, below the others.
   void write_lines() {
-    for (std::size_t s = 0; s < plot_.series.size(); ++s) {
-      const PlotSeries& series = plot_.series[s];
-      std::string path;
-      bool drawing = false;
-      for (std::size_t i = 0; i < plot_.x.size(); ++i) {
-        const double value = series.values[i];
-        if (std::isfinite(value)) {
-          path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x_of(plot_.x[i]), y_of(value));
-        }
-        if (std::isfinite(value) && plot_.x.size() <= max_marked_positions) {
-          add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x_of(plot_.x[i]), y_of(value), colour(s));
-        }
-        drawing = std::isfinite(value);
+    for (const bool dashed : {true, false}) {
+      for (std::size_t s = 0; s < plot_.series.size(); ++s) {
+        if (plot_.series[s].dashed == dashed) write_line(plot_.series[s], colour(s));
       }
-      add("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n", path, colour(s),
-          series.dashed ? R"( stroke-dasharray="6 4")" : "");
     }
+  }
+  void write_line(const PlotSeries& series, const char* colour) {
+    std::string path;
+    bool drawing = false;
+    for (std::size_t i = 0; i < plot_.x.size(); ++i) {
+      const double value = series.values[i];
+      if (std::isfinite(value)) {
+        path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x_of(plot_.x[i]), y_of(value));
+      }
+      if (std::isfinite(value) && plot_.x.size() <= max_marked_positions) {
+        add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\" stroke=\"{}\"/>\n", x_of(plot_.x[i]), y_of(value),
+            series.dashed ? "none" : colour, colour);
+      }
+      drawing = std::isfinite(value);
+    }
+    add("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n", path, colour,
+        series.dashed ? R"( stroke-dasharray="6 4")" : "");
   }
 
   void write_bars() {
@@ -229,7 +255,7 @@ class Writer {
         add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"{}><title>{}: {:.6g}</title>"
             "</rect>\n",
             x, std::min(from, to), bar, std::abs(from - to), colour(s),
-            plot_.series[s].dashed ? R"( fill-opacity="0.45" stroke="#444444" stroke-dasharray="3 2")" : "",
+            plot_.series[s].dashed ? R"( fill-opacity="0.45" stroke="currentColor" stroke-dasharray="3 2")" : "",
             xml_text(plot_.series[s].name), value);
         if (stacked) base += value;
       }
@@ -246,6 +272,7 @@ class Writer {
   }
 
   const Plot& plot_;
+  Background background_;
   std::string out_;
   std::vector<double> ticks_;
   double first_ = 0, last_ = 1;
@@ -273,7 +300,7 @@ std::vector<double> axis_ticks(double low, double high, int count) {
   return ticks;
 }
 
-std::string svg_of(const Plot& plot) {
+std::string svg_of(const Plot& plot, Background background) {
   const bool lines = plot.kind == Plot::Kind::lines;
   const std::size_t positions = lines ? plot.x.size() : plot.categories.size();
   for (const PlotSeries& series : plot.series) {
@@ -284,7 +311,7 @@ std::string svg_of(const Plot& plot) {
   for (const double x : plot.x) {
     if (plot.log_x && x <= 0) fail("plot '{}': found x {} on a logarithmic axis, expected above 0", plot.title, x);
   }
-  return Writer(plot).write();
+  return Writer(plot, background).write();
 }
 
 }  // namespace babelring::insight

@@ -29,9 +29,13 @@ struct Plot {
   std::vector<PlotSeries> series = {};
 };
 
-/// The plot as an SVG document of fixed size, without scripts or external fonts. All texts are escaped. Throws
-/// Failure if a series does not have one value for each position.
-std::string svg_of(const Plot& plot);
+/// A plot has a white background in a file of its own, and none within a page, whose text colour it then takes.
+enum class Background { white, none };
+
+/// The plot as an SVG document of fixed size, without scripts or external fonts. All texts are escaped. The y axis of
+/// lines begins below the least value, unless 0 costs less than a third of its height. Throws Failure if a series does
+/// not have one value for each position.
+std::string svg_of(const Plot& plot, Background background = Background::white);
 
 /// Round numbers from 0 or below `low` to `high` or above, about `count` of them, for an axis.
 std::vector<double> axis_ticks(double low, double high, int count);

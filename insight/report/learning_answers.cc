@@ -117,7 +117,13 @@ std::string law_words(const PowerLaw& law, Answer& answer) {
   return fmt::format(" The fit of all evaluations is nll = {:.3f} + {:.4g} · u^−{:.3f}.", law.a, law.b, law.c);
 }
 
-Plot fit_plot(const LossCurve& curve, const std::optional<PowerLaw>& law) {
+/// The fit goes on to twice the updates, which the answer speaks of.
+Plot fit_plot(LossCurve curve, const std::optional<PowerLaw>& law) {
+  if (law) {
+    curve.updates.push_back(2 * curve.updates.back());
+    curve.nll.push_back(verdict::unknown_value);
+    curve.entropy.push_back(curve.entropy.back());
+  }
   Plot plot = curve_plot("Validation loss (nll) and its fit", "nats per target token", curve.updates);
   plot.log_x = true;
   plot.series.push_back({"validation", curve.nll});

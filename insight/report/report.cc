@@ -60,7 +60,7 @@ std::string table_html(const AnswerTable& table) {
 std::string answer_html(const Answer& answer) {
   std::string out = fmt::format("<article id=\"{}\">\n<h2>{}. {}</h2>\n<p>{}</p>\n", answer.key, answer.question_number,
                                 xml_text(answer.question), xml_text(answer.text));
-  for (const Plot& plot : answer.plots) out += "<figure>\n" + svg_of(plot) + "</figure>\n";
+  for (const Plot& plot : answer.plots) out += "<figure>\n" + svg_of(plot, Background::none) + "</figure>\n";
   for (const AnswerTable& table : answer.tables) out += table_html(table);
   if (!answer.rests_on.empty()) {
     out += "<p class=\"quiet\">Rests on: " + xml_text(fmt::format("{}", fmt::join(answer.rests_on, "; "))) + ".</p>\n";

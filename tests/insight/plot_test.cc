@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 
 #include "base/failure.h"
 
 namespace babelring::insight {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -38,6 +40,55 @@ TEST(PlotTest, DrawsLinesWithAxesAndGaps) {
   }
 }
 
+/// The labels below the x axis, from left to right.
+std::vector<std::string> x_labels(const std::string& svg) {
+  std::map<double, std::string> found;
+  for (std::size_t at = svg.find("y=\"348.0\""); at != std::string::npos; at = svg.find("y=\"348.0\"", at + 1)) {
+    const std::size_t begin = svg.find('>', at) + 1;
+    found[std::stod(svg.substr(svg.rfind("x=\"", at) + 3))] = svg.substr(begin, svg.find('<', begin) - begin);
+  }
+  std::vector<std::string> labels;
+  for (const auto& [x, label] : found) labels.push_back(label);
+  return labels;
+}
+
+TEST(PlotTest, LabelsBelowTheAxisLeaveRoomForEachOtherAndKeepTheLast) {
+  const Plot plot{
+      .title = "Loss", .log_x = true, .x = {500, 1000, 2000, 4500, 4714}, .series = {{"s", {5, 4, 3, 2, 2}}}};
+  EXPECT_THAT(x_labels(svg_of(plot)), ElementsAre("500", "1000", "2000", "4714"));
+}
+
+TEST(PlotTest, LinesBeginAtZeroOnlyWhereThatCostsLittle) {
+  Plot plot{.title = "Loss", .x = {1, 2}, .series = {{"s", {3.9, 3.6}}}};
+  EXPECT_THAT(svg_of(plot), AllOf(HasSubstr(">3.6<"), Not(HasSubstr(">0<"))));
+  plot.series = {{"s", {3.9, 1.2}}};
+  EXPECT_THAT(svg_of(plot), HasSubstr(">0<"));
+  plot.series = {{"s", {3.9, -0.1}}};
+  EXPECT_THAT(svg_of(plot), HasSubstr(">0<"));
+  plot.kind = Plot::Kind::bars;
+  plot.categories = {"a", "b"};
+  plot.series = {{"s", {3.9, 3.6}}};
+  EXPECT_THAT(svg_of(plot), HasSubstr(">0<")) << "the length of a bar is its value";
+  plot.kind = Plot::Kind::lines;
+  plot.series = {{"s", {NAN, NAN}}};
+  EXPECT_THAT(svg_of(plot), HasSubstr(">0<"));
+}
+
+TEST(PlotTest, DashedLinesAreDrawnBelowTheOthers) {
+  const Plot plot{.title = "Loss", .x = {1, 2}, .series = {{"validation", {3, 2}}, {"fit", {3, 2}, true}}};
+  const std::string svg = svg_of(plot);
+  EXPECT_LT(svg.find("stroke-dasharray"), svg.find("fill=\"#0072b2\""));
+  EXPECT_EQ(count(svg, "r=\"3\" fill=\"none\""), 2) << "hollow marks";
+}
+
+TEST(PlotTest, TakesTheTextColourOfItsPageAndIsBlackOnWhiteInAFile) {
+  const Plot plot{.title = "Loss", .x = {1, 2}, .series = {{"s", {3, 2}}}};
+  const std::string file = svg_of(plot), part = svg_of(plot, Background::none);
+  EXPECT_THAT(file, AllOf(HasSubstr("fill=\"#ffffff\""), HasSubstr(" color=\"#000000\"")));
+  EXPECT_THAT(part, AllOf(HasSubstr("fill=\"currentColor\""), Not(HasSubstr("#ffffff")), Not(HasSubstr("#000000")),
+                          Not(HasSubstr("#dddddd"))));
+}
+
 TEST(PlotTest, StacksBars) {
   const Plot plot{.kind = Plot::Kind::stacked_bars,
                   .title = "Step",
@@ -57,7 +108,7 @@ TEST(PlotTest, WrapsNotesAndLegendsInsideThePicture) {
   for (int i = 0; i < 12; ++i) plot.series.push_back({"preparation stall (measured)", {1}});
   const std::string svg = svg_of(plot);
   EXPECT_EQ(count(svg, "predicted"), 60);
-  EXPECT_GT(count(svg, "fill=\"#444444\">predicted"), 3) << "lines of the note";
+  EXPECT_GT(count(svg, "fill-opacity=\"0.75\">predicted"), 3) << "lines of the note";
   std::size_t texts = 0;
   for (std::size_t at = svg.find("<text x="); at != std::string::npos; at = svg.find("<text x=", at + 1)) {
     const double x = std::stod(svg.substr(at + 9)), y = std::stod(svg.substr(svg.find("y=\"", at) + 3));

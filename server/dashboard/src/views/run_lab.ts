@@ -373,7 +373,8 @@ function answer(article: HTMLElement): Child {
 
 function picture(svg: SVGElement): Child {
   const source = `data:image/svg+xml,${encodeURIComponent(svg.outerHTML)}`;
-  return h('img', { src: source, alt: svg.querySelector('title')?.textContent ?? '', width: 760, height: 420 });
+  const [, , width, height] = (svg.getAttribute('viewBox') ?? '').split(' ');
+  return h('img', { src: source, alt: svg.querySelector('title')?.textContent ?? '', width, height });
 }
 
 function copiedTable(part: Element): Child {
