@@ -387,6 +387,11 @@ async function tokens(page, context, server) {
     const connection = visitor.locator('#connection');
     await until('the connection says so too', async () => (await connection.innerText()) === 'not allowed', visitor);
   }
+  await visitor.goto(`${server.address}/#/submit`);
+  await until('starting is not offered', () => button(visitor, 'start the run').isDisabled(), visitor);
+  assert.ok(await button(visitor, 'check only').isEnabled(), 'a reader may check a configuration');
+  await visitor.goto(`${server.address}/#/audit`);
+  await until('the refusal is told again', () => visitor.locator('#main > .problem').isVisible(), visitor);
   await checkAxe(visitor, 'a refused page');
   await shoot(options, visitor, 'walk-refused-page', false);
 

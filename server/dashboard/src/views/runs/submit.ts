@@ -1,5 +1,6 @@
 import '../../styles/list.css';
 import { ApiError, explain, getAll, getJson, type ProblemPlace, sendJson } from '../../api/client';
+import { may } from '../../api/session';
 import type { Profile, Run } from '../../api/types';
 import { h, instead, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } from '../../lib/format';
@@ -110,10 +111,10 @@ class SubmitPage extends Life {
   private readonly checkpoint = h('input', { id: 'resume-from', autocomplete: 'off', spellcheck: 'false' });
   private readonly problem = h('p.problem', { role: 'alert' });
   private readonly outcome = h('pre.outcome', { tabindex: 0, 'aria-label': 'Result of the check', hidden: true });
-  private readonly buttons = [
-    h('button.chip.primary', { type: 'submit' }, 'start the run'),
-    h('button.chip', { onclick: () => void this.send(() => this.check()) }, 'check only'),
-  ];
+  private readonly begin = h('button.chip.primary', { type: 'submit' }, 'start the run');
+  private readonly test = h('button.chip', { onclick: () => void this.send(() => this.check()) }, 'check only');
+  private readonly rights = h('p.muted', { role: 'status' });
+  private sending = false;
   private profiles: readonly Profile[] = [];
 
   constructor({ root, status }: Place, query: URLSearchParams) {
@@ -127,8 +128,22 @@ class SubmitPage extends Life {
     replaceChildren(root, this.form());
     if (from) void this.prefill(from).catch(told(`the configuration of ${from}`));
     void this.offer().catch(told('the profiles'));
-    this.atEnd(() => root.replaceChildren());
+    this.enable();
+    window.addEventListener('scopechange', this.enable);
+    this.atEnd(
+      () => window.removeEventListener('scopechange', this.enable),
+      () => root.replaceChildren(),
+    );
   }
+
+  private readonly enable = (): void => {
+    this.test.disabled = this.sending;
+    this.begin.disabled = this.sending || !may('operate');
+    setText(
+      this.rights,
+      may('operate') ? '' : 'This token may check a configuration, but start no run: that needs the scope operate.',
+    );
+  };
 
   private form(): HTMLElement {
     const onsubmit = instead(() => void this.send(() => this.submit()));
@@ -152,7 +167,8 @@ class SubmitPage extends Life {
       h('label', { for: 'config' }, 'Configuration (YAML)'),
       this.editor.element,
       this.problem,
-      h('div.group', this.buttons),
+      h('div.group', this.begin, this.test),
+      this.rights,
       this.outcome,
     );
   }
@@ -191,8 +207,8 @@ class SubmitPage extends Life {
   }
 
   private async send(work: () => Promise<void>): Promise<void> {
-    const disable = (disabled: boolean): void => this.buttons.forEach((button) => Object.assign(button, { disabled }));
-    disable(true);
+    this.sending = true;
+    this.enable();
     this.outcome.hidden = true;
     setText(this.problem, '');
     this.editor.show([]);
@@ -203,7 +219,8 @@ class SubmitPage extends Life {
       this.editor.show(places);
       if (places.length === 0) setText(this.problem, explain(error));
     }
-    disable(false);
+    this.sending = false;
+    this.enable();
   }
 
   private async submit(): Promise<void> {
