@@ -159,7 +159,7 @@ export async function checkAxe(page, where) {
   assert.deepEqual(await axeFindings(page, where), []);
 }
 
-/// Nothing hangs over the right edge.
+/// Nothing hangs over the right edge. In a wide window a table shows all its columns, or keeps its first one in sight.
 export async function checkWidth(page, where) {
   const { width, inner, widest } = await page.evaluate(() => ({
     width: document.documentElement.scrollWidth,
@@ -174,6 +174,15 @@ export async function checkWidth(page, where) {
       .map((element) => element.outerHTML.slice(0, 120)),
   }));
   assert.ok(width <= inner, `${where}: ${width} px wide in a window of ${inner} px: ${widest.join('\n')}`);
+  if (inner >= 1440) assert.deepEqual(await page.evaluate(cutTables), [], `${where}: tables with columns out of sight`);
+}
+
+/// In the page: the tables that are wider than their box and let their first column go.
+function cutTables() {
+  const sticks = (box) => getComputedStyle(box.querySelector('tbody tr > *') ?? box).position === 'sticky';
+  return [...document.querySelectorAll('.table-box')]
+    .filter((box) => box.scrollWidth > box.clientWidth + 1 && !sticks(box))
+    .map((box) => `${box.getAttribute('aria-label')}: ${box.scrollWidth} px in ${box.clientWidth}`);
 }
 
 export const shows = (page, kind, timeout = PATIENCE_MS) =>

@@ -1,20 +1,10 @@
 import { ApiError, explain, getJson } from '../api/client';
 import type { StepParts, StepSetup, WhatIfAnswer } from '../api/types';
-import { type Child, h, valueOf } from '../lib/dom';
+import { type Child, h, swatch, valueOf } from '../lib/dom';
 import * as format from '../lib/format';
 import { formatCount, formatMs, formatPercent } from '../lib/format';
 import { STEP_PARTS } from '../data/runs';
-import {
-  labelled,
-  legendItems,
-  options,
-  type Owner,
-  type RunContext,
-  type Section,
-  splitBar,
-  status,
-  table,
-} from './parts';
+import { labelled, options, type Owner, type RunContext, type Section, splitBar, status, table } from './parts';
 
 /// Settings of a prediction by name, as the server takes them; absent settings stay as the run has them.
 export type Settings = ReadonlyMap<string, string>;
@@ -107,10 +97,9 @@ function barOf({ step_ms, parts }: Step, longestMs: number): HTMLElement {
 
 function stepTable(steps: readonly Step[]): Child {
   const longest = Math.max(...steps.map(({ step_ms }) => step_ms));
-  const parts = STEP_PARTS.map(({ name }) => `#${format.capital(name)}`);
   return table(
     'Update measured and predicted',
-    ['Run', 'Update', '#Time', '#Target tokens/s', '#Efficiency', '#Left to the end', ...parts],
+    ['Run', 'Update', '#Time', '#Target tokens/s', '#Efficiency', '#Left to the end'],
     steps.map((step) => [
       step.name,
       barOf(step, longest),
@@ -118,10 +107,20 @@ function stepTable(steps: readonly Step[]): Child {
       formatCount(step.target_tokens_per_second),
       formatPercent(step.efficiency),
       format.formatDuration(step.seconds_left),
-      ...STEP_PARTS.map(({ key }) => formatMs(step.parts[key])),
     ]),
   );
 }
+
+/// The parts of each update, and the meaning of the bars' colours.
+const partTable = (steps: readonly Step[]): Child =>
+  table(
+    'Parts of an update',
+    ['Part', ...steps.map(({ name }) => `#${name}`)],
+    STEP_PARTS.map(({ key, name, color }) => [
+      h('span.legend-item', swatch(color), name),
+      ...steps.map(({ parts }) => formatMs(parts[key])),
+    ]),
+  );
 
 const lines = (name: string, texts: readonly string[]): Child =>
   texts.length > 0 && h('ul.what-if-notes', { 'aria-label': name }, ...texts.map((text) => h('li', text)));
@@ -137,8 +136,8 @@ function resultOf({ measured, baseline, predicted, warnings, assumed }: WhatIfAn
   }
   const misfit = `The model does not fit this run: for the run as it is, its update is wrong by ${error}. Nothing is predicted.`;
   return [
-    h('p.trace-legend.muted', legendItems(STEP_PARTS.map(({ name, color }) => [name, color]))),
     stepTable(steps),
+    partTable(steps),
     predicted ? lines('Warnings', warnings) : h('p.problem', misfit),
     assumed.length > 0 && h('details', h('summary.muted', 'Assumed'), lines('Assumptions', assumed)),
   ];
