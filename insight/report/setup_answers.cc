@@ -158,8 +158,15 @@ Answer learning_rate_plot(const RunHistory& history) {
     return answer;
   }
   const auto& steps = history.first_rank()->steps;
-  const auto highest = std::ranges::max_element(steps, {}, &HistoryStep::learning_rate);
-  const HistoryStep& last = steps.back();
+  const auto is_known = [](const HistoryStep& step) { return std::isfinite(step.learning_rate); };
+  const auto last = std::ranges::find_if(steps.rbegin(), steps.rend(), is_known);
+  if (last == steps.rend()) {
+    answer.cannot_be_told("no record has the learning rate");
+    answer.rests_on = {"learning_rate of rank 0's step records"};
+    return answer;
+  }
+  const auto known_rate = [&](const HistoryStep& step) { return is_known(step) ? step.learning_rate : -INFINITY; };
+  const auto highest = std::ranges::max_element(steps, {}, known_rate);
   if (const auto schedule = schedule_of(history)) {
     answer.text = fmt::format("Schedule {}: learning rate = {}, with {} in {}, and a warm-up to {}. ", schedule->name,
                               schedule->formula, schedule->warm_up.variable, schedule->warm_up.unit,
@@ -169,10 +176,10 @@ Answer learning_rate_plot(const RunHistory& history) {
   }
   answer.text += fmt::format("Its highest value was {} at update {}; the last, at update {}, is {}.",
                              number_words(highest->learning_rate), count_words(static_cast<double>(highest->update)),
-                             count_words(static_cast<double>(last.update)), number_words(last.learning_rate));
+                             count_words(static_cast<double>(last->update)), number_words(last->learning_rate));
   answer.add("peak", highest->learning_rate);
   answer.add("peak_update", static_cast<double>(highest->update), "updates");
-  answer.add("last", last.learning_rate);
+  answer.add("last", last->learning_rate);
   answer.plots.push_back(rate_plot(steps));
   answer.rests_on = {"learning_rate of rank 0's step records", "the resolved configuration"};
   return answer;

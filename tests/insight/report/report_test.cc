@@ -172,6 +172,28 @@ TEST(Report, SaysWhatIsMissingInAnEmptyRun) {
     EXPECT_FALSE(render(report, format).empty());
 }
 
+TEST(Report, KnowsOnlyTheLearningRatesThatWereReported) {
+  HistoryCollector some, none;
+  std::size_t count = 0;
+  constructed::small_run().each([&](Record record) {
+    if (auto* made = std::get_if<StepRecord>(&record)) {
+      made->learning_rate = NAN;
+      none.add(record);
+      made->learning_rate = ++count == 3 ? 0.002 : count == 50 ? 0.001 : NAN;
+      some.add(record);
+    } else {
+      none.add(record);
+      some.add(record);
+    }
+  });
+  const Report reported = make_report(std::move(some).finish());
+  EXPECT_TRUE(
+      says(answer_of(reported, 6), "Its highest value was 0.002 at update 3; the last, at update 50, is 0.001."))
+      << answer_of(reported, 6).text;
+  const Report unreported = make_report(std::move(none).finish());
+  EXPECT_EQ(answer_of(unreported, 6).text, "Cannot be told, because no record has the learning rate.");
+}
+
 TEST(Report, NamesTheShardsOfACheckpoint) {
   ConstructedRun run = constructed::published_run();
   const std::vector<CheckpointFile> files = {{"weights-00001-of-00002.safetensors", 600, "aa"},
