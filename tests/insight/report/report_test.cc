@@ -176,7 +176,7 @@ TEST(Report, KnowsOnlyTheLearningRatesThatWereReported) {
   HistoryCollector some, none;
   std::size_t count = 0;
   constructed::small_run().each([&](Record record) {
-    if (auto* made = std::get_if<StepRecord>(&record)) {
+    if (auto* made = std::get_if<StepRecord>(&record.body)) {
       made->learning_rate = NAN;
       none.add(record);
       made->learning_rate = ++count == 3 ? 0.002 : count == 50 ? 0.001 : NAN;
