@@ -44,8 +44,8 @@ std::pair<double, double> value_range(const Plot& plot) {
       high = std::max(high, plot.kind == Plot::Kind::stacked_bars ? stack : value);
     }
   }
-  if (low > high) return {0, 1};  // nothing to draw
-  if (low > 0 && 3 * low < high) low = 0;
+  if (low > high) return {0, 1};           // nothing to draw
+  if (low > 0 && 3 * low < high) low = 0;  // a third: chosen by eye, on loss curves
   return {low, high > low ? high : low + 1};
 }
 

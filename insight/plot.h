@@ -29,7 +29,7 @@ struct Plot {
   std::vector<PlotSeries> series = {};
 };
 
-/// A plot has a white background in a file of its own, and none within a page, whose text colour it then takes.
+/// White for a file; with none the plot takes the text colour of its page.
 enum class Background { white, none };
 
 /// The plot as an SVG document of fixed size, without scripts or external fonts. All texts are escaped. The y axis of

@@ -111,8 +111,8 @@ class SubmitPage extends Life {
   private readonly checkpoint = h('input', { id: 'resume-from', autocomplete: 'off', spellcheck: 'false' });
   private readonly problem = h('p.problem', { role: 'alert' });
   private readonly outcome = h('pre.outcome', { tabindex: 0, 'aria-label': 'Result of the check', hidden: true });
-  private readonly begin = h('button.chip.primary', { type: 'submit' }, 'start the run');
-  private readonly test = h('button.chip', { onclick: () => void this.send(() => this.check()) }, 'check only');
+  private readonly startButton = h('button.chip.primary', { type: 'submit' }, 'start the run');
+  private readonly checkButton = h('button.chip', { onclick: () => void this.send(() => this.check()) }, 'check only');
   private readonly rights = h('p.muted', { role: 'status' });
   private sending = false;
   private profiles: readonly Profile[] = [];
@@ -137,8 +137,8 @@ class SubmitPage extends Life {
   }
 
   private readonly enable = (): void => {
-    this.test.disabled = this.sending;
-    this.begin.disabled = this.sending || !may('operate');
+    this.checkButton.disabled = this.sending;
+    this.startButton.disabled = this.sending || !may('operate');
     setText(
       this.rights,
       may('operate') ? '' : 'This token may check a configuration, but start no run: that needs the scope operate.',
@@ -167,7 +167,7 @@ class SubmitPage extends Life {
       h('label', { for: 'config' }, 'Configuration (YAML)'),
       this.editor.element,
       this.problem,
-      h('div.group', this.begin, this.test),
+      h('div.group', this.startButton, this.checkButton),
       this.rights,
       this.outcome,
     );
