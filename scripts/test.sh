@@ -182,7 +182,7 @@ stage_asan_full() { sanitized asan_full; }
 # g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
 stage_tsan() { if setarch -R true 2>/dev/null; then sanitized tsan setarch -R; else sanitized tsan; fi; }
 
-stage_fuzz() { scripts/fuzz.sh --seconds 4; }
+stage_fuzz() { scripts/fuzz.sh --seconds 10; }
 stage_fuzz_long() { scripts/fuzz.sh --seconds 300; }
 stage_faults_long() { BABELRING_BIN=$ROOT/build/ci/bin scripts/faults.sh --long; }
 
